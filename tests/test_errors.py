@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo.errors import did_you_mean, nearest_name
+from elmo.errors import did_you_mean, listing, nearest_name, shortened
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,18 @@ def test_did_you_mean_is_a_sentence_or_empty():
     assert did_you_mean("star", ["stars"]) == " Did you mean stars?"
     assert did_you_mean("zzz", ["stars"]) == ""
     assert did_you_mean("star", []) == ""
+
+
+def test_shortened_cuts_long_text_after_a_word_and_marks_the_cut():
+    assert shortened("one\n two", 7) == "one two"
+    assert shortened("one two three", 7) == "one two ..."
+    assert shortened("one two three", 10) == "one two ..."
+    assert shortened(ValueError("one two three"), 12) == "one two ..."
+    assert shortened("x" * 20, 10) == "x" * 10 + " ..."
+    assert shortened("a " + "x" * 20, 10) == "a " + "x" * 8 + " ..."
+
+
+def test_listing_counts_the_names_that_are_not_shown():
+    assert listing([]) == "none"
+    assert listing(["a", "b"], 2) == "a, b"
+    assert listing(["a", "b", "c", "d"], 2) == "a, b and 2 more"

@@ -42,7 +42,7 @@ from elmo.config import (
     VocabConfig,
 )
 from elmo.config.serialization import Leaf, leaves, load_config, presets
-from elmo.errors import ConfigError, ElmoError
+from elmo.errors import ConfigError, ElmoError, shortened
 from elmo.kernels.native_library import library
 from elmo.threads import BusyCores, choose_threads
 
@@ -361,7 +361,7 @@ def _run(
         elif isinstance(error, ElmoError):
             typer.echo(f"elmo: {error}", err=True)
         else:
-            reason = " ".join(str(error).split())[:300]
+            reason = shortened(error, 500)
             message = f"{type(error).__name__}: {reason} (use --debug for a traceback)"
             typer.echo(f"elmo: {message}", err=True)
         raise typer.Exit(WRONG_USAGE if isinstance(error, ConfigError) else 1) from None

@@ -9,10 +9,11 @@ ElmoError
 └── MissingExtra  an optional dependency is not installed; the message has the install command
 
 Each message states what is wrong, the value found, what was expected, and what to do.
-`did_you_mean` adds the nearest known name to a message about an unknown one.
+`did_you_mean` adds the nearest known name to a message about an unknown one. `shortened` and
+`listing` limit the length of a message; they never cut it within a word without a mark.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class ElmoError(Exception):
@@ -76,6 +77,27 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     nearest = nearest_name(name, known)
     return "" if nearest is None else f" Did you mean {nearest}?"
+
+
+def shortened(text: object, limit: int = 200) -> str:
+    """Return a text on one line; a longer one is cut after a word and ends with " ...".
+
+    Args:
+        text: The text, or an exception with a message.
+        limit: Maximum number of characters before the mark.
+    """
+    line = " ".join(str(text).split())
+    if len(line) <= limit:
+        return line
+    end = line.rfind(" ", 0, limit + 1)
+    # A single long word, such as an address, is cut within the word.
+    return f"{line[: end if end > limit // 2 else limit]} ..."
+
+
+def listing(names: Sequence[str], limit: int = 4) -> str:
+    """Return the first names and the number of others as text, or "none"."""
+    shown = ", ".join(names[:limit]) or "none"
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 
 def _folded(name: str) -> str:

@@ -351,6 +351,7 @@ def test_forward_accepts_a_valid_mask_and_rejects_invalid_ones(tiny):
         torch.zeros(2, 3, dtype=torch.long),
         torch.zeros(2, 3, 50, dtype=torch.long),
         torch.zeros(2, 3, 12),
+        torch.zeros(2, 3, 12, dtype=torch.bool),
         torch.zeros(2, 1, 12, dtype=torch.long),
         torch.full((1, 3, 12), 262, dtype=torch.long),
         torch.full((1, 3, 12), -1, dtype=torch.long),
@@ -359,6 +360,24 @@ def test_forward_accepts_a_valid_mask_and_rejects_invalid_ones(tiny):
 def test_forward_rejects_invalid_ids(tiny, ids):
     with pytest.raises(InputError, match="character_ids"):
         tiny(ids)
+
+
+@pytest.mark.parametrize("text", ["x", ["x"], [["x"]], np.zeros((1, 3, 12), dtype=np.int64), None])
+def test_forward_of_text_names_character_ids_and_encode(tiny, text):
+    with pytest.raises(InputError) as caught:
+        tiny(text)
+    assert str(caught.value) == (
+        f"character_ids has type {type(text).__name__}, expected a tensor. Call "
+        "elmo(elmo.character_ids(sentences)), or elmo.encode(sentences) for the vectors of text."
+    )
+
+
+def test_forward_rejects_mask_and_state_of_the_wrong_type(tiny):
+    ids = tiny.character_ids(["a"])
+    with pytest.raises(InputError, match="mask has type list, expected a tensor"):
+        tiny(ids, mask=[[True] * 3])
+    with pytest.raises(InputError, match="state has type tuple, expected the state of an earlier"):
+        tiny(ids, state=(torch.zeros(1), torch.zeros(1)))
 
 
 def test_forward_rejects_a_state_with_the_wrong_number_of_rows(tiny):

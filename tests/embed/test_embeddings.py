@@ -225,12 +225,13 @@ def test_verify_compares_sentence_and_word_counts_with_the_manifest(written):
 def test_open_embeddings_rejects_unsupported_files_and_folders(tmp_path):
     with pytest.raises(FormatError, match="is not a folder of shards"):
         open_embeddings(tmp_path)
+    (tmp_path / "x.csv").touch()
     with pytest.raises(
         ConfigError, match=r"Unknown file extension of x\.csv\. Expected one of: \.parquet"
     ):
         open_embeddings(tmp_path / "x.csv")
     for name in ("x.parquet", "x.h5", "x.npz", "x.safetensors"):
-        with pytest.raises(FormatError, match=f"Cannot read vectors from .*{name}"):
+        with pytest.raises(FormatError, match=f"{name} does not exist"):
             open_embeddings(tmp_path / name)
         (tmp_path / name).write_bytes(b"something else" * 10)
         with pytest.raises(FormatError, match=f"Cannot read vectors from .*{name}"):
@@ -283,3 +284,10 @@ def test_open_embeddings_does_not_import_torch(written):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == len(LINES[1].split())
     assert elmo.open_embeddings is open_embeddings
+
+
+@pytest.mark.parametrize("name", ["missing", "missing.h5", "missing.txt"])
+def test_open_embeddings_reports_a_missing_path(tmp_path, name):
+    with pytest.raises(FormatError) as caught:
+        open_embeddings(tmp_path / name)
+    assert str(caught.value) == f"The file or folder {tmp_path / name} does not exist."

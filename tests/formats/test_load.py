@@ -259,10 +259,26 @@ class TestNames:
         )
         assert not downloads
 
-    @pytest.mark.parametrize("name", ["/no/such/folder", "./no/such/weights.hdf5", "a/b/c"])
-    def test_missing_model_path_is_rejected(self, downloads, name):
-        assert_error(lambda: read(name), name, "No file or folder")
+    @pytest.mark.parametrize(
+        "name", ["/no/such/folder", "./missing", "../missing", "~/missing", "missing/", "./a/b.h5"]
+    )
+    def test_missing_path_is_not_a_hub_id(self, downloads, name):
+        assert_error(lambda: read(name), f"The file or folder {name} does not exist.")
         assert not downloads
+
+    def test_missing_model_that_is_neither_path_nor_hub_id_is_rejected(self, downloads):
+        assert_error(lambda: read("a/b/c"), "No file or folder a/b/c exists")
+        assert not downloads
+
+    @pytest.mark.parametrize("name", ["small-eng", "Small_EN", "smal-en"])
+    def test_error_for_unknown_model_suggests_a_bundled_one(self, models, name):
+        for bundled_name in ("small-en", "small-ko"):
+            (models / bundled_name).mkdir()
+            (models / bundled_name / "config.json").touch()
+        assert_error(lambda: read(name), name, "Did you mean small-en?")
+        with pytest.raises(FormatError) as caught:
+            read("medium")
+        assert "Did you mean" not in str(caught.value)
 
     @pytest.mark.parametrize("name", ["https://x.org/w.hdf5", "s3://bucket/elmo", "http://x"])
     def test_url_is_rejected_as_model_source(self, downloads, name):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from elmo.compat.allennlp_bilm import CHARACTERS, ElmoBiLM
 from elmo.embed.vector_writers import HDF5Writer, check_sentence_keys
-from elmo.errors import ConfigError, InputError
+from elmo.errors import ConfigError, InputError, listing
 from elmo.files import atomic_path
 from elmo.model.bilm import without_boundaries
 from elmo.model.layer_mix import layer_norm, mix_layers
@@ -289,7 +289,7 @@ class ElmoEmbedder:
         blank = [str(number) for number, line in enumerate(lines) if not line]
         if blank:
             raise InputError(
-                f"Remove the blank lines of input_file: {', '.join(blank[:10])} (counted from 0)."
+                f"Remove the blank lines of input_file: {listing(blank, 10)} (counted from 0)."
             )
         if use_sentence_keys:
             check_sentence_keys(lines)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from elmo.config.renamed import upgrade
-from elmo.errors import ConfigError, did_you_mean, nearest_name
+from elmo.errors import ConfigError, did_you_mean, nearest_name, shortened
 
 Config = TypeVar("Config")
 
@@ -147,7 +147,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def _typed(value: Any) -> str:
-    return f"{type(value).__name__} {value!r}"[:80]
+    return f"{type(value).__name__} {shortened(repr(value), 80)}"
 
 
 # ------------------------------------------------------------------------------------------- YAML

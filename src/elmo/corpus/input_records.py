@@ -7,7 +7,7 @@ JSON lines, or the rows of CSV, TSV and Parquet files.
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -17,7 +17,7 @@ from elmo.corpus import line_blocks
 from elmo.corpus.compressed_files import plain_name
 from elmo.corpus.input_format import PARQUET_START, format_of_content, format_of_name
 from elmo.corpus.line_blocks import LineBlock, decoded_lines
-from elmo.errors import InputError, MissingExtra
+from elmo.errors import InputError, MissingExtra, listing, shortened
 from elmo.text.input_lines import STDIN, label_of
 
 # Name of the value of a record if the file is plain text.
@@ -167,7 +167,7 @@ class InputFile:
             if len(row) != len(header):
                 raise InputError(
                     f"{location}: the row has {len(row)} columns, but the header has "
-                    f"{len(header)}: {_listed(header)}."
+                    f"{len(header)}: {listing(header, MAX_LISTED)}."
                 )
             yield InputRecord(location, number, dict(zip(header, row, strict=True)))
 
@@ -224,8 +224,7 @@ class InputFile:
                         yield InputRecord(f"{self.label}: row {n_rows}", n_rows, values)
                     self.n_read = round(n_rows * row_bytes)
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise InputError(f"Cannot read {self.label}: {reason}") from None
+            raise InputError(f"Cannot read {self.label}: {shortened(error)}") from None
 
 
 def parse_json_record(line: str, location: str, required: Mapping[str, str]) -> dict[str, Any]:
@@ -255,8 +254,9 @@ def parse_json_record(line: str, location: str, required: Mapping[str, str]) -> 
     for field, option in required.items():
         if field not in record:
             raise InputError(
-                f"{location} has no field {field!r} (found: {_listed(record)}). Set {option} to "
-                "another field, or use --input-format text to read the file as plain text."
+                f"{location} has no field {field!r} (found: {listing(list(record), MAX_LISTED)}). "
+                f"Set {option} to another field, or use --input-format text to read the file as "
+                "plain text."
             )
     return record
 
@@ -268,13 +268,5 @@ def _check_columns(location: str, names: Sequence[str], required: Mapping[str, s
         if n != 1:
             raise InputError(
                 f"{location} has {n or 'no'} column{'s' * (n > 1)} {column!r} (found: "
-                f"{_listed(names)}). Set {option} to another column."
+                f"{listing(list(names), MAX_LISTED)}). Set {option} to another column."
             )
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Return names as a list of limited length for an error message."""
-    listed = list(names)
-    n_more = len(listed) - MAX_LISTED
-    shown = ", ".join(listed[:MAX_LISTED]) or "nothing"
-    return f"{shown} and {n_more} more" if n_more > 0 else shown

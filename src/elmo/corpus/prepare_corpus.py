@@ -33,7 +33,7 @@ from elmo.corpus.split_writer import SplitWriter, held_out_ranges, is_held_out
 from elmo.corpus.text_sources import resolve
 from elmo.corpus.vocab_file import write_vocabulary
 from elmo.corpus.word_counts import count_text
-from elmo.errors import InputError, OutputError
+from elmo.errors import InputError, OutputError, listing
 from elmo.files import atomic_folder
 from elmo.progress import Progress
 from elmo.text.input_lines import STDIN
@@ -157,7 +157,7 @@ def _check_target(out: Path) -> None:
     if others or not is_corpus(out):
         raise OutputError(
             f"Cannot write a corpus to {out}: the folder contains "
-            f"{', '.join((others or present)[:4])}, which would be lost. Use another folder."
+            f"{listing(others or present)}, which would be lost. Use another folder."
         )
 
 
@@ -178,7 +178,7 @@ def _check_words(
     """Raise an error if a split has no words."""
     for name, split_blocks in blocks.items():
         if not any(block.n_words for block in split_blocks):
-            raise InputError(f"{', '.join(texts[name][:4])}: the {name} text contains no words.")
+            raise InputError(f"{listing(texts[name])}: the {name} text contains no words.")
 
 
 def _sentences(

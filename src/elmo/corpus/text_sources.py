@@ -15,7 +15,7 @@ from elmo.config import InputFormat, ReadingConfig
 from elmo.corpus import line_blocks
 from elmo.corpus.input_records import InputFile, InputRecord, parse_json_record
 from elmo.corpus.line_blocks import LineBlock, check_length, decoded_lines
-from elmo.errors import InputError
+from elmo.errors import InputError, listing
 from elmo.text.input_lines import STDIN, label_of
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def read_blocks(
         logger.warning(
             "%s: the input is plain text, so %s %s has no effect. If it consists of records, "
             "specify their format with --input-format.",
-            ", ".join([label_of(name) for name in names[:3]] + ["..."] * (len(names) > 3)),
+            listing([label_of(name) for name in names], 3),
             TEXT_OPTION,
             text_field,
         )

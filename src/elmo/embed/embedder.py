@@ -267,12 +267,18 @@ class ELMo(nn.Module):
         ids = self._with_word_column(character_ids)
         if mask is None:
             mask = (ids != 0).any(dim=2)
+        elif not isinstance(mask, Tensor):
+            raise InputError(f"mask has type {type(mask).__name__}, expected a tensor.")
         elif mask.shape != ids.shape[:2]:
             raise InputError(
                 f"mask has shape {tuple(mask.shape)}, expected {tuple(ids.shape[:2])} to match "
                 "character_ids."
             )
         mask = mask.bool()
+        if state is not None and not isinstance(state, LSTMState):
+            raise InputError(
+                f"state has type {type(state).__name__}, expected the state of an earlier output."
+            )
         if state is not None and state.batch != ids.shape[0]:
             raise InputError(
                 f"state has {state.batch} rows, but the batch has {ids.shape[0]}. Use "
@@ -305,12 +311,20 @@ class ELMo(nn.Module):
 
     def _with_word_column(self, ids: Tensor) -> Tensor:
         """Check the shape of the ids, and add a word id column if it is optional and missing."""
+        if not isinstance(ids, Tensor):
+            raise InputError(
+                f"character_ids has type {type(ids).__name__}, expected a tensor. Call "
+                "elmo(elmo.character_ids(sentences)), or elmo.encode(sentences) for the vectors of "
+                "text."
+            )
         n_columns = len(self.mapper.boundaries()[0])
         encoder = self.config.encoder
-        if ids.dim() != 3 or ids.is_floating_point() or ids.shape[1] < 2:
+        is_integer = not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
+        if ids.dim() != 3 or not is_integer or ids.shape[1] < 2:
             raise InputError(
                 f"character_ids has shape {tuple(ids.shape)} and dtype {ids.dtype}, expected "
-                f"integers of shape (batch, words + 2, {n_columns})."
+                f"integers of shape (batch, words + 2, {n_columns}). Create the ids with this "
+                "model's character_ids()."
             )
         cached = encoder.n_words and encoder.word_role == "cache"
         if cached and ids.shape[2] == n_columns - 1:

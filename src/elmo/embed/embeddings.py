@@ -53,6 +53,8 @@ class Embeddings:
 
     def __init__(self, path: Path, dtype: str | None) -> None:
         """Open a file or folder; see `open_embeddings`."""
+        if not os.path.exists(path):
+            raise FormatError(f"The file or folder {path} does not exist.")
         self.path = path
         self._dtype = None if dtype is None else np.dtype(dtype)
         self.manifest: JobManifest | None = read_manifest(path) if path.is_dir() else None

@@ -28,7 +28,7 @@ from elmo.embed.pending_batch import (
     to_array,
 )
 from elmo.embed.word_cache import WordCache
-from elmo.errors import ConfigError, InputError
+from elmo.errors import ConfigError, InputError, shortened
 from elmo.kernels.compute_precision import computing_in
 from elmo.kernels.device import HALF_DTYPES, is_out_of_memory, to_device
 from elmo.kernels.exact_float32 import exact_float32
@@ -124,7 +124,7 @@ class EncodingRun:
         if batch_size is not None and (size is None or size < 1):
             raise ConfigError(f"batch_size must be an integer of at least 1 (got {batch_size!r}).")
         if cache is not None and not isinstance(cache, WordCache):
-            raise ConfigError(f"cache must be a WordCache (got {cache!r:.60}).")
+            raise ConfigError(f"cache must be a WordCache (got {shortened(repr(cache), 60)}).")
         self.mapper = mapper
         self.batch_size = size
         self.keep_on_device = keep_on_device

@@ -17,7 +17,7 @@ from elmo.embed.job_folder import SHARDS, ShardRecord
 from elmo.embed.job_texts import ShardTask
 from elmo.embed.local_workers import MAX_TRIES, workers_died_error
 from elmo.embed.shard_worker import ShardJob, ShardWorker
-from elmo.errors import MissingExtra, OutputError
+from elmo.errors import MissingExtra, OutputError, shortened
 
 
 def run_on_ray(
@@ -77,9 +77,9 @@ def import_ray() -> Any:
 
 
 def _ray_error(summary: str, error: Exception) -> OutputError:
-    reason = " ".join(str(error).split())[:200]
     return OutputError(
-        f"{summary}: {reason}. Finished shards are kept; run the same command again to resume."
+        f"{summary}: {shortened(error)}. Finished shards are kept; run the same command again to "
+        "resume."
     )
 
 

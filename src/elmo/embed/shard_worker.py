@@ -18,7 +18,7 @@ from elmo.embed.job_folder import EXTENSIONS, SHARDS, JobFolder, JobSettings, Sh
 from elmo.embed.job_texts import ShardTask, ShardTaskReader
 from elmo.embed.pending_batch import VectorOverflow
 from elmo.embed.vector_writers import VectorWriter, open_shard
-from elmo.errors import ConfigError, OutputError
+from elmo.errors import ConfigError, OutputError, shortened
 from elmo.kernels.device import move
 
 
@@ -147,8 +147,8 @@ class ShardWorker:
         except VectorOverflow as error:
             storage = self.job.settings.storage
             raise OutputError(
-                f"A vector overflows {storage} storage (sentence {str(error)[:60]!r}). Use another "
-                "output folder with --storage float32."
+                f"A vector overflows {storage} storage (sentence {shortened(error, 60)!r}). Use "
+                "another output folder with --storage float32."
             ) from None
 
 

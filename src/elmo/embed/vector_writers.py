@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from elmo.embed.parquet_writer import ParquetWriter
 from elmo.embed.safetensors_writer import SafetensorsWriter
-from elmo.errors import ConfigError, OutputError
+from elmo.errors import ConfigError, OutputError, shortened
 from elmo.files import atomic_path, clear_partials_of
 from elmo.formats.hdf5 import HDF5File
 
@@ -124,14 +124,14 @@ def check_sentence_keys(lines: Iterable[str]) -> None:
         groups |= parents
         if path in datasets:
             raise OutputError(
-                f"The sentence {key[:60]!r} occurs twice, but keys must be unique. Do not use "
-                "sentences as keys."
+                f"The sentence {shortened(key, 60)!r} occurs twice, but keys must be unique. Do "
+                "not use sentences as keys."
             )
         if not path or "\0" in key or path in groups or parents & datasets:
             raise OutputError(
-                f"The sentence {key[:60]!r} cannot be a key. HDF5 reads a key as a path with / "
-                "between its parts, and this one is empty, contains NUL, or conflicts with another "
-                "sentence. Do not use sentences as keys."
+                f"The sentence {shortened(key, 60)!r} cannot be a key. HDF5 reads a key as a path "
+                "with / between its parts, and this one is empty, contains NUL, or conflicts with "
+                "another sentence. Do not use sentences as keys."
             )
         datasets.add(path)
 

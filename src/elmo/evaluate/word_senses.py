@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.errors import FormatError
+from elmo.errors import FormatError, shortened
 from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts, numbered_lines, unit
 
 # Lemma and part of speech.
@@ -182,8 +182,8 @@ def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
                 )
         if last != LAST_LINE:
             raise FormatError(
-                f"{path} is truncated: it ends in line {number} with {last[:100]!r} instead of "
-                f"{LAST_LINE}. Download it again."
+                f"{path} is truncated: it ends in line {number} with {shortened(last, 100)!r} "
+                f"instead of {LAST_LINE}. Download it again."
             )
     return TaggedWords(sentences, occurrences)
 

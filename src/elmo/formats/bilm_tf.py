@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from elmo.errors import FormatError
+from elmo.errors import FormatError, listing
 from elmo.formats import bilm_hdf5
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.tf_checkpoint import read_checkpoint
@@ -88,7 +88,7 @@ def _read(
     if foreign or not weights:
         raise FormatError(
             f"{prefix}: not a bilm-tf checkpoint: expected variable names that start with {SCOPE}, "
-            f"found {', '.join(foreign[:3]) or 'no variables'}."
+            f"found {listing(foreign, 3) if foreign else 'no variables'}."
         )
     if not any(re.match(r"lm/RNN_1/", name) for name in weights):
         raise FormatError(

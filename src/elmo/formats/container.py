@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from elmo.errors import FormatError
+from elmo.errors import FormatError, listing, shortened
 
 # Errors raised by the readers of damaged archives; ValueError: a name that is not valid UTF-8.
 _READ_ERRORS = (
@@ -72,13 +72,12 @@ class Container:
 
     def listing(self) -> str:
         """Return the first few file names as text for an error message."""
-        shown = ", ".join(self.names[:8]) or "no files"
-        return shown + (f" and {len(self.names) - 8} more" if len(self.names) > 8 else "")
+        return listing(self.names, 8) if self.names else "no files"
 
 
 def one_line(error: Exception) -> str:
-    """Return an error message as a single line of at most 200 characters."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    """Return an error message as a single line of limited length."""
+    return shortened(error) or type(error).__name__
 
 
 def parse_json(data: bytes, label: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo.errors import FormatError, MissingExtra, OutputError
+from elmo.errors import FormatError, MissingExtra, OutputError, shortened
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
@@ -179,7 +179,7 @@ def _upload_error(error: Exception) -> str:
         return _connection_error(error)
     # For an invalid file the library's error is better than the response: it names the file.
     if error is not http_error and isinstance(error, ValueError):
-        return _one_line(error)
+        return shortened(error)
     return _response_error(http_error)
 
 
@@ -190,7 +190,7 @@ def _response_error(http_error: "HfHubHTTPError") -> str:
             return f"the hub rejected your token. {_HOW_TO_LOG_IN}"
         return f"you are not logged in to the hub. {_HOW_TO_LOG_IN}"
     status = http_error.response.status_code
-    server_message = _one_line(http_error.server_message or http_error)
+    server_message = shortened(http_error.server_message or http_error)
     if status in (403, 404):
         return (
             f"the hub denied access ({status}: {server_message}). Check the name and the "
@@ -209,10 +209,10 @@ def _connection_error(error: Exception) -> str:
         if isinstance(cause, OfflineModeIsEnabled):
             return "offline mode is on. Unset HF_HUB_OFFLINE to use the hub."
         if _is_unreachable(cause):
-            return f"the hub cannot be reached ({_one_line(cause)}). Check the connection."
+            return f"the hub cannot be reached ({shortened(cause)}). Check the connection."
         if isinstance(cause, OSError) and cause.errno is not None:
-            return _one_line(cause)
-    return _one_line(error) or type(error).__name__
+            return shortened(cause)
+    return shortened(error) or type(error).__name__
 
 
 def _http_error(error: Exception) -> "HfHubHTTPError | None":
@@ -247,8 +247,3 @@ def _is_unauthorized(http_error: "HfHubHTTPError") -> bool:
 
 def _has_token(http_error: "HfHubHTTPError") -> bool:
     return "authorization" in http_error.response.request.headers
-
-
-def _one_line(text: object) -> str:
-    line = " ".join(str(text).split())
-    return line if len(line) <= 200 else line[:200] + "..."

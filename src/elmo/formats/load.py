@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from torch import Tensor
 
-from elmo.errors import FormatError
+from elmo.errors import FormatError, did_you_mean
 from elmo.formats import (
     allennlp_archive,
     bilm_hdf5,
@@ -44,7 +44,9 @@ READABLE = (
     "checkpoints, AllenNLP's model.tar.gz or best.th, and ELMoForManyLangs folders or zips"
 )
 logger = logging.getLogger(__name__)
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+# A source of this form is a path: neither a model name nor a hub id.
+_PATH = re.compile(r"[.~/\\].*|.*[/\\]")
 
 
 def read(
@@ -131,11 +133,14 @@ def locate(source: str) -> Path:
         return path_in_cache
     if "://" in source:
         raise FormatError(f"{source} is a URL. Download the file first and pass its path.")
+    if _PATH.fullmatch(source):
+        raise FormatError(f"The file or folder {source} does not exist.")
     if _HUB_ID.fullmatch(source):
         return hub.download(source)
     raise FormatError(
         f"No file or folder {source} exists, and there is no bundled model of that name (bundled: "
-        f"{bundled.listing()}). Supported are {READABLE}, as well as hub ids such as owner/name."
+        f"{bundled.listing()}).{did_you_mean(source, models)} Supported are {READABLE}, as well as "
+        "hub ids such as owner/name."
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from elmo.config import ModelConfig
-from elmo.errors import FormatError
+from elmo.errors import FormatError, listing
 from elmo.model.network import ELMoNetwork
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 from elmo.text.tokenizer import get_tokenizer
@@ -58,7 +58,7 @@ class Pretrained:
         if missing or unknown:
             raise FormatError(
                 f"The weights of this {self.origin} do not match its configuration. Missing: "
-                f"{_listing(missing)}. Unexpected: {_listing(unknown)}."
+                f"{listing(missing)}. Unexpected: {listing(unknown)}."
             )
         for name, shape in expected.items():
             if shapes[name] != shape:
@@ -153,8 +153,3 @@ def expected_shapes(config: ModelConfig) -> Mapping[str, tuple[int, ...]]:
         reason = str(error).splitlines()[0]
         raise FormatError(f"The sizes in this configuration are invalid: {reason}") from None
     return {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-
-
-def _listing(names: list[str]) -> str:
-    shown = ", ".join(names[:4]) or "none"
-    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown

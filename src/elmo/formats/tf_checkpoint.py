@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from elmo.errors import FormatError
+from elmo.errors import FormatError, listing
 from elmo.formats.crc32c import masked_crc32c
 from elmo.formats.tf_index import (
     COPY_AGAIN,
@@ -132,10 +132,10 @@ def _find_in_folder(folder: Path) -> Path:
     newest = [prefix for prefix, step in zip(prefixes, steps, strict=True) if step == max(steps)]
     if len(newest) == 1:
         return newest[0]
-    listing = _listing([prefix.name + ".index" for prefix in prefixes])
+    index_files = listing([prefix.name + ".index" for prefix in prefixes], _MAX_LISTED)
     raise _format_error(
         folder,
-        f"no text file `checkpoint` and these index files: {listing}",
+        f"no text file `checkpoint` and these index files: {index_files}",
         "one .index file, or one with the highest step",
         "Pass the .index file itself."
         if prefixes
@@ -149,7 +149,7 @@ def _step(prefix: Path) -> int:
 
 
 def _follow_checkpoint_file(path: Path, prefixes: list[Path]) -> Path:
-    listing = _listing([prefix.name + ".index" for prefix in prefixes])
+    index_files = listing([prefix.name + ".index" for prefix in prefixes], _MAX_LISTED)
     with _open(path) as file:
         # The line is near the start; a large file of this name is something else.
         text = file.read(1 << 20)
@@ -159,7 +159,7 @@ def _follow_checkpoint_file(path: Path, prefixes: list[Path]) -> Path:
             path,
             "no model_checkpoint_path line",
             'a text file with model_checkpoint_path: "…"',
-            f"Pass the .index file itself; the folder contains: {listing}.",
+            f"Pass the .index file itself; the folder contains: {index_files}.",
         )
     recorded = _unescape(match.group(1))
     # The recorded path is often an absolute path on the machine that trained the model.
@@ -171,7 +171,7 @@ def _follow_checkpoint_file(path: Path, prefixes: list[Path]) -> Path:
         path,
         f"model_checkpoint_path {recorded!r}, whose index file is missing there and in this folder",
         f"{base_name}.index next to it",
-        f"Copy that file here or pass another .index file; the folder contains: {listing}.",
+        f"Copy that file here or pass another .index file; the folder contains: {index_files}.",
     )
 
 
@@ -193,7 +193,7 @@ def _open(path: Path) -> BinaryIO:
         similar_files = sorted(entry.name for entry in path.parent.glob("*") if stem in entry.name)
         raise _format_error(
             path,
-            f"no such file (similar files: {_listing(similar_files)})",
+            f"no such file (similar files: {listing(similar_files, _MAX_LISTED)})",
             "all files of the checkpoint under their original names",
             "Copy the missing file into the folder.",
         ) from None
@@ -208,10 +208,6 @@ def _open(path: Path) -> BinaryIO:
             "a readable file",
             "Check the path and its permissions.",
         ) from error
-
-
-def _listing(names: list[str]) -> str:
-    return (", ".join(names[:_MAX_LISTED]) or "none") + (", …" if len(names) > _MAX_LISTED else "")
 
 
 def _format_error(path: Path, found: str, expected: str, action: str) -> FormatError:

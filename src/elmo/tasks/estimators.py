@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from elmo.config import TaskConfig, TaskName
 from elmo.config.serialization import leaves, load_config
-from elmo.errors import ConfigError, InputError, did_you_mean
+from elmo.errors import ConfigError, InputError, did_you_mean, shortened
 from elmo.kernels.device import default_device
 from elmo.progress import hidden_progress
 from elmo.tasks.build import load_elmo, splitter
@@ -202,7 +202,8 @@ class Estimator:
             raise InputError(f"Item {number} has {len(texts)} texts (expected {task.n_texts}).")
         if not all(map(_is_text, texts)):
             raise InputError(
-                f"Text {number} must be a string or a list of words (got {text!r:.60})."
+                f"Text {number} must be a string or a list of words (got "
+                f"{shortened(repr(text), 60)})."
             )
         example = task.make_example(texts, split)
         if not all(example.texts):
@@ -405,7 +406,9 @@ class CoreferenceResolver(Estimator):
 def _to_list(texts: Iterable[Any]) -> list[Any]:
     """Return the texts as a list; raise an error if they are a single string."""
     if isinstance(texts, str):
-        raise InputError(f"Expected a list of texts, but got a single text: {texts!r:.60}.")
+        raise InputError(
+            f"Expected a list of texts, but got a single text: {shortened(repr(texts), 60)}."
+        )
     return list(texts)
 
 

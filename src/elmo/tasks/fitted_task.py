@@ -26,7 +26,7 @@ from elmo.config import TaskConfig
 from elmo.config.serialization import from_dict, to_dict
 from elmo.embed.embedder import ELMo
 from elmo.embed.fingerprint import fingerprint
-from elmo.errors import ConfigError, FormatError, InputError
+from elmo.errors import ConfigError, FormatError, InputError, listing
 from elmo.files import write_folder
 from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
@@ -237,8 +237,7 @@ def load_fitted_task(folder: Path, device: str | None = None) -> FittedTask:
     if missing or keys.unexpected_keys:
         raise FormatError(
             f"{folder / WEIGHTS} does not match its config. Missing weights: "
-            f"{', '.join(missing)[:200] or 'none'}; unexpected weights: "
-            f"{', '.join(keys.unexpected_keys)[:200] or 'none'}."
+            f"{listing(missing)}; unexpected weights: {listing(keys.unexpected_keys)}."
         )
     if device is not None:
         move(built.model, device)

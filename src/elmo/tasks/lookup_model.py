@@ -27,7 +27,7 @@ from elmo.config import TaskConfig
 from elmo.config.serialization import to_dict
 from elmo.embed.embedder import ELMo
 from elmo.embed.fingerprint import fingerprint
-from elmo.errors import ConfigError, FormatError, InputError
+from elmo.errors import ConfigError, FormatError, InputError, shortened
 from elmo.evaluate.probe_vectors import Encode, Vectors
 from elmo.files import write_folder
 from elmo.formats.container import one_line
@@ -130,8 +130,9 @@ class LookupModel:
         for example in examples:
             if not self.task.has_valid_target(example):
                 raise InputError(
-                    f"Task {self.config.task}: the example {' '.join(example.words)[:40]!r} has "
-                    f"the target {example.target!r}; expected {self.task.target_description}."
+                    f"Task {self.config.task}: the example "
+                    f"{shortened(' '.join(example.words), 40)!r} has the target "
+                    f"{example.target!r}; expected {self.task.target_description}."
                 )
         return self.task.scores(examples, self.predict(examples))
 

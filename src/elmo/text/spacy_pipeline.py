@@ -1,6 +1,6 @@
 """Tokenizers from spaCy pipelines."""
 
-from elmo.errors import ConfigError, MissingExtra
+from elmo.errors import ConfigError, MissingExtra, shortened
 from elmo.text.tokenizer import SPACY, Token, replace_surrogates, tokens_from_spans
 
 BLANK = "blank-"
@@ -26,10 +26,9 @@ class SpacyTokenizer:
             else:
                 language = spacy.load(pipeline)
         except (OSError, ImportError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
             raise ConfigError(
-                f"The tokenizer {self.name} cannot be loaded: {reason}. Install the pipeline "
-                f"(python -m spacy download NAME), or use {SPACY}{BLANK}LANGUAGE."
+                f"The tokenizer {self.name} cannot be loaded: {shortened(error)}. Install the "
+                f"pipeline (python -m spacy download NAME), or use {SPACY}{BLANK}LANGUAGE."
             ) from None
         self._split = language.tokenizer
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config.serialization import to_dict
-from elmo.errors import ConfigError, MissingExtra
+from elmo.errors import ConfigError, MissingExtra, shortened
 from elmo.files import atomic_path
 from elmo.train.trainable import RunSettings
 
@@ -136,4 +136,4 @@ def _client(store: str) -> Any:
 
 def _reason(error: Exception) -> str:
     """Return the type and message of an error on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return f"{type(error).__name__}: {shortened(error)}"

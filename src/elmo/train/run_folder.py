@@ -68,7 +68,7 @@ def check_same_run(folder: Path, config: RunSettings) -> None:
         changed = list(_differences(recorded, to_dict(config), "", changeable))
     if changed:
         raise ConfigError(
-            f"{folder} contains a run with other settings: {'; '.join(changed[:5])}. Use the same "
+            f"{folder} contains a run with other settings: {'; '.join(changed)}. Use the same "
             "settings, or choose another --out."
         )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import FormatError, did_you_mean
+from elmo.errors import FormatError, did_you_mean, shortened
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.json_location import JSONLocation, Location
 from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, SplitFunction, to_words
@@ -165,7 +165,7 @@ def _target(value: Any, name: str, location: Location) -> str | tuple[str, ...]:
         return replace_lone_surrogates(value) if isinstance(value, str) else json.dumps(value)
     raise FormatError(
         f"{location}: the field {name!r} must be a label or a list of tags "
-        f"(got {json.dumps(value)[:100]})."
+        f"(got {shortened(json.dumps(value), 100)})."
     )
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from elmo.errors import FormatError
+from elmo.errors import FormatError, shortened
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import is_blank, read_lines
@@ -59,6 +59,6 @@ def occurrence_example(
     if word.lower() not in lowercase:
         raise FormatError(
             f"{location}: the sentence does not contain the word {word!r}. Its words are: "
-            f"{' '.join(words)[:200]}"
+            f"{shortened(' '.join(words))}"
         )
     return Example((words,), extra=lowercase.index(word.lower()))

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import ConfigError, FormatError
+from elmo.errors import ConfigError, FormatError, shortened
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.delimited_tables import column_names, read_table
 from elmo.tasks.readers.json_location import Location
@@ -122,7 +122,7 @@ def _is_selected(
     is_known = value in (None, "", UNDECIDED) or str(value).lower() in INFERENCES
     if is_inference and not is_known:
         raise FormatError(
-            f"{location}: unknown {label} {str(value)[:100]!r}. Expected one of: "
+            f"{location}: unknown {label} {shortened(value, 100)!r}. Expected one of: "
             f"{', '.join(INFERENCES)}, or {UNDECIDED} for none. To read other labels, use "
             f"--label-column {label}."
         )

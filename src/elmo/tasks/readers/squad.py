@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import ConfigError, FormatError, InputError
+from elmo.errors import ConfigError, FormatError, InputError, shortened
 from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.readers.delimited_tables import column_names, table_records
 from elmo.tasks.readers.json_location import JSONLocation, Location
@@ -108,7 +108,7 @@ def _questions(
     if not isinstance(value["data"], list):
         raise FormatError(
             f"{JSONLocation(path, text, ('data',), 'data')}: expected a list of articles "
-            f"(got {json.dumps(value['data'])[:100]})."
+            f"(got {shortened(json.dumps(value['data']), 100)})."
         )
     for article_number, article in enumerate(value["data"]):
         article_location = JSONLocation(
@@ -217,7 +217,7 @@ def _can_be_answered(qa: dict[str, Any], name: str, location: Location) -> bool:
     if not isinstance(is_impossible, bool):
         raise FormatError(
             f"{location}: is_impossible must be true or false, without quotes "
-            f"(got {json.dumps(is_impossible)[:100]})."
+            f"(got {shortened(json.dumps(is_impossible), 100)})."
         )
     if is_impossible and qa.get(name):
         raise FormatError(f"{location}: is_impossible is true, but {name!r} is not empty.")

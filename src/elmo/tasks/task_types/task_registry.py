@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elmo.config import TaskConfig, TaskName
-from elmo.errors import ConfigError, InputError
+from elmo.errors import ConfigError, InputError, shortened
 from elmo.tasks.examples import Example
 from elmo.tasks.task_types.classification import Classification
 from elmo.tasks.task_types.coreference import Coreference
@@ -66,7 +66,7 @@ def check_labels(task: TaskName, labels: Sequence[str]) -> None:
 
 
 def _describe(example: Example) -> str:
-    name = repr(example.id or " ".join(example.words)[:40])
+    name = repr(example.id or shortened(" ".join(example.words), 40))
     location = str(example.location)
     return f"{name} ({location})" if location else name
 
