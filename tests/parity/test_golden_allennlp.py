@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from elmo.compat.allennlp import Elmo, ElmoEmbedder, batch_to_ids
+from elmo.compat.allennlp import (
+    Elmo,
+    ElmoEmbedder,
+    ELMoTokenCharactersIndexer,
+    ElmoTokenEmbedder,
+    _ElmoCharacterEncoder,
+    batch_to_ids,
+    remove_sentence_boundaries,
+)
 from elmo.config import EmbedConfig
 from elmo.embed import embed
 from elmo.embed.embedder import ELMo
@@ -82,6 +90,37 @@ def test_layer_0_matches_allennlp_token_embeddings(golden_path, name):
     for word, vector, row in zip(words, vectors, expected, strict=True):
         value = {"<S>": boundaries[0], "</S>": boundaries[1]}.get(word, vector[0, :16])
         np.testing.assert_allclose(value, row, rtol=0, atol=TOLERANCE)
+
+
+def test_character_encoder_matches_allennlp_token_embeddings(golden_path, pair):
+    folder = golden_path("allennlp/elmo")
+    words = (folder / "vocab_test.txt").read_text().splitlines()
+    indexer = ELMoTokenCharactersIndexer()
+    indexed = indexer.tokens_to_indices(words)
+    ids = indexer.as_padded_tensor_dict(indexed, indexer.get_padding_lengths(indexed))
+    with torch.no_grad():
+        output = _ElmoCharacterEncoder(*pair)(ids["elmo_tokens"].unsqueeze(0))
+    vectors, mask = remove_sentence_boundaries(output["token_embedding"], output["mask"])
+    assert mask.all()
+    with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
+        np.testing.assert_allclose(vectors[0], file["embedding"][()], rtol=0, atol=TOLERANCE)
+
+
+def test_token_embedder_loads_weights_of_allennlp_tagger(golden_path, pair):
+    folder = golden_path("allennlp/simple_tagger_with_elmo/serialization")
+    state = torch.load(folder / "best.th", weights_only=True)
+    prefix = "text_field_embedder.token_embedder_elmo."
+    inside = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+    embedder = ElmoTokenEmbedder(*pair, dropout=0.0)
+    embedder.load_state_dict(inside)
+    archive = ELMo.from_pretrained(folder)
+    words = ["A", "bank", "."]
+    np.testing.assert_allclose(
+        embedder(batch_to_ids([words]))[0].detach(),
+        archive.encode([words], layers="mix")[0],
+        rtol=0,
+        atol=TOLERANCE,
+    )
 
 
 @pytest.mark.parametrize("name", ["best.th", "model.tar.gz", ""])

@@ -14,15 +14,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo.compat.allennlp_bilm import CHARACTERS, ElmoBiLM
+from elmo.compat.allennlp_bilm import CHARACTERS, ElmoBiLM, ElmoCharacterEncoder
+from elmo.compat.allennlp_indexer import ELMoCharacterMapper, ELMoTokenCharactersIndexer
 from elmo.embed.vector_writers import HDF5Writer, check_sentence_keys
-from elmo.errors import ConfigError, InputError, listing
+from elmo.errors import ConfigError, InputError, listing, shortened
 from elmo.files import atomic_path
 from elmo.model.bilm import without_boundaries
 from elmo.model.layer_mix import layer_norm, mix_layers
 from elmo.model.network import ALLENNLP_EPSILON
 
-__all__ = ["Elmo", "ElmoEmbedder", "ScalarMix", "batch_to_ids"]
+__all__ = [
+    "ELMoCharacterMapper",
+    "ELMoTokenCharactersIndexer",
+    "Elmo",
+    "ElmoEmbedder",
+    "ElmoTokenEmbedder",
+    "ScalarMix",
+    "_ElmoBiLm",
+    "_ElmoCharacterEncoder",
+    "batch_to_ids",
+    "remove_sentence_boundaries",
+]
+
+_ElmoBiLm = ElmoBiLM
+_ElmoCharacterEncoder = ElmoCharacterEncoder
 
 FILES_MISSING = "options_file and weight_file are required: the paths of two local files."
 
@@ -39,6 +54,19 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     real = np.arange(max_length) < lengths[:, None]
     ids[real] = CHARACTERS.ids([word for sentence in batch for word in sentence])
     return torch.from_numpy(ids)
+
+
+def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Remove the first and the last real position of each sentence.
+
+    Args:
+        tensor: Vectors, (batch, time, dim).
+        mask: True or 1 at real positions, (batch, time), padding on the right.
+
+    Returns:
+        Vectors, (batch, time - 2, dim), zero at padding, and a mask of booleans, (batch, time - 2).
+    """
+    return without_boundaries(tensor, mask.bool())
 
 
 class ScalarMix(nn.Module):
@@ -122,13 +150,14 @@ class Elmo(nn.Module):
             keep_sentence_boundaries: Keep the boundary tokens in the output.
             scalar_mix_parameters: Mix weights before the softmax. If given, the mixes are not
                 trained.
-            module: biLM to use instead of the files.
+            module: Module to use instead of the files. It has `num_layers`, `get_output_dim()` and
+                the results of `_ElmoBiLm`.
         """
         super().__init__()
         if module is not None:
             if options_file is not None or weight_file is not None:
                 raise ConfigError("Use either options_file and weight_file, or module, not both.")
-            self._elmo_lstm = module
+            self._elmo_lstm: Any = module
         elif options_file is None or weight_file is None:
             raise ConfigError(FILES_MISSING)
         else:
@@ -143,7 +172,7 @@ class Elmo(nn.Module):
         self._scalar_mixes: list[ScalarMix] = []
         for number in range(num_output_representations):
             mix = ScalarMix(
-                self._bilm().num_layers,
+                self._elmo_lstm.num_layers,
                 do_layer_norm=do_layer_norm,
                 initial_scalar_parameters=scalar_mix_parameters,
                 trainable=scalar_mix_parameters is None,
@@ -151,13 +180,10 @@ class Elmo(nn.Module):
             self.add_module(f"scalar_mix_{number}", mix)
             self._scalar_mixes.append(mix)
 
-    def _bilm(self) -> ElmoBiLM:
-        assert isinstance(self._elmo_lstm, ElmoBiLM)
-        return self._elmo_lstm
-
     def get_output_dim(self) -> int:
         """Return the width of a representation."""
-        return self._bilm().get_output_dim()
+        dim: int = self._elmo_lstm.get_output_dim()
+        return dim
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
         """Compute the representations.
@@ -170,6 +196,12 @@ class Elmo(nn.Module):
             `elmo_representations`, a list of (batch, ..., time, dim), and `mask`, (batch, ...,
             time).
         """
+        if not isinstance(inputs, Tensor) or inputs.dim() < 3:
+            found = f"shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else repr(inputs)
+            raise InputError(
+                f"inputs must be a tensor of ids of shape (batch, words, 50) (got "
+                f"{shortened(found, 60)}). Create it with batch_to_ids(sentences)."
+            )
         words = None if word_inputs is None else word_inputs.reshape(-1, word_inputs.shape[-1])
         output = self._elmo_lstm(inputs.reshape(-1, *inputs.shape[-2:]), words)
         representations = []
@@ -188,6 +220,66 @@ class Elmo(nn.Module):
             ],
             "mask": mask.view(*outer, -1),
         }
+
+
+class ElmoTokenEmbedder(nn.Module):
+    """AllenNLP's `ElmoTokenEmbedder`: one representation of `Elmo`, optionally projected."""
+
+    def __init__(
+        self,
+        options_file: str | Path | None = None,
+        weight_file: str | Path | None = None,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        requires_grad: bool = False,
+        projection_dim: int | None = None,
+        vocab_to_cache: list[str] | None = None,
+        scalar_mix_parameters: list[float] | None = None,
+    ) -> None:
+        """Load the biLM.
+
+        Args:
+            options_file: Path of options.json.
+            weight_file: Path of weights.hdf5.
+            do_layer_norm: Normalize the layers before mixing.
+            dropout: Dropout rate of the representation.
+            requires_grad: Whether the biLM is trained.
+            projection_dim: Width of a linear layer after ELMo. Default: no such layer.
+            vocab_to_cache: Words whose token vectors are computed in advance. The first is padding.
+            scalar_mix_parameters: Mix weights before the softmax. If given, the mix is not trained.
+        """
+        super().__init__()
+        self._elmo = Elmo(
+            options_file,
+            weight_file,
+            1,
+            requires_grad=requires_grad,
+            do_layer_norm=do_layer_norm,
+            dropout=dropout,
+            vocab_to_cache=vocab_to_cache,
+            scalar_mix_parameters=scalar_mix_parameters,
+        )
+        self.output_dim = projection_dim or self._elmo.get_output_dim()
+        self._projection: nn.Linear | None = None
+        if projection_dim:
+            self._projection = nn.Linear(self._elmo.get_output_dim(), projection_dim)
+
+    def get_output_dim(self) -> int:
+        """Return the width of a vector: that of the projection, if there is one."""
+        return self.output_dim
+
+    def forward(self, elmo_tokens: Tensor, word_inputs: Tensor | None = None) -> Tensor:
+        """Compute the vectors.
+
+        Args:
+            elmo_tokens: Ids of `batch_to_ids` or of the indexer, (batch, ..., time, 50).
+            word_inputs: Ids of the cached vocabulary, (batch, ..., time).
+
+        Returns:
+            Vectors, (batch, ..., time, dim).
+        """
+        vectors: Tensor = self._elmo(elmo_tokens, word_inputs)["elmo_representations"][0]
+        return vectors if self._projection is None else self._projection(vectors)
 
 
 class ElmoEmbedder:

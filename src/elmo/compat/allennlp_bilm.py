@@ -6,11 +6,13 @@ mapped to the weights of `elmo.model.bilm.BiLM`, which does the computation.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn import functional
 
 from elmo.config import ModelConfig
 from elmo.errors import FormatError, InputError
@@ -108,8 +110,149 @@ class _BiLMModule(nn.Module):
         return function(self.bilm)
 
 
+class LoadedBiLM(NamedTuple):
+    """A biLM read from files.
+
+    Attributes:
+        config: Config of the network; its forget bias is 0.
+        names: AllenNLP's name of each weight, by its name in `ELMoNetwork`.
+        arrays: Weights by AllenNLP's name.
+    """
+
+    config: ModelConfig
+    names: dict[str, str]
+    arrays: dict[str, NDArray[Any]]
+
+    def part(self, prefix: str) -> "LoadedBiLM":
+        """Return the weights whose AllenNLP names start with a prefix, with names without it."""
+        names = {
+            name: allennlp_name.removeprefix(prefix)
+            for name, allennlp_name in self.names.items()
+            if allennlp_name.startswith(prefix)
+        }
+        return LoadedBiLM(
+            self.config, names, {short: self.arrays[prefix + short] for short in names.values()}
+        )
+
+
+def load_bilm(options_file: str | Path, weight_file: str | Path) -> LoadedBiLM:
+    """Read a biLM for the AllenNLP classes.
+
+    Args:
+        options_file: Path of options.json.
+        weight_file: Path of weights.hdf5.
+
+    Raises:
+        FormatError: A path is a URL, or the model does not read byte characters.
+    """
+    for path in (options_file, weight_file):
+        if "://" in str(path):
+            raise FormatError(
+                f"{path} is a URL. Download the file and use the path of the local file."
+            )
+    model = read(options=options_file, weights=weight_file)
+    if model.config.text.characters != "bytes" or model.config.encoder.n_words:
+        raise FormatError(
+            "The AllenNLP classes support only models that read byte characters (got "
+            f"{model.origin})."
+        )
+    # AllenNLP includes the forget bias in the bias.
+    model = model.with_forget_bias(0.0)
+    rules = [rule for rule in allennlp_modules(model.config) if rule.names[0] in model.weights]
+    names = {rule.names[0]: next(iter(rule.foreign)).removeprefix(_SCOPE) for rule in rules}
+    arrays = export_weights(rules, model.weights)
+    return LoadedBiLM(
+        model.config, names, {name.removeprefix(_SCOPE): array for name, array in arrays.items()}
+    )
+
+
+class TokenEmbedder(nn.Module):
+    """Character encoder that adds boundary tokens; the parameters have AllenNLP's names."""
+
+    def __init__(self, loaded: LoadedBiLM, requires_grad: bool) -> None:
+        """Create the module from the weights of a biLM."""
+        super().__init__()
+        loaded = loaded.part("_token_embedder.")
+        self._bilm = WeightlessBiLM(loaded.config)
+        self._names = loaded.names
+        for name, array in loaded.arrays.items():
+            value = nn.Parameter(torch.from_numpy(array), requires_grad=requires_grad)
+            _register_parameter(self, name, value)
+        self.output_dim = loaded.config.lstm.projection_dim
+        boundaries = torch.from_numpy(CHARACTERS.boundaries())
+        self.register_buffer("_boundaries", boundaries, persistent=False)
+
+    def get_output_dim(self) -> int:
+        """Return the width of a token vector."""
+        return self.output_dim
+
+    def forward(self, inputs: Tensor) -> dict[str, Tensor]:
+        """Compute the context-independent token vectors.
+
+        Args:
+            inputs: Character ids without boundary tokens, (batch, time, 50).
+
+        Returns:
+            `token_embedding`, (batch, time + 2, dim), and `mask`, (batch, time + 2).
+        """
+        rows, index, mask = self.distinct_rows(inputs)
+        return {"mask": mask, "token_embedding": functional.embedding(index, self.encode(rows))}
+
+    def distinct_rows(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Add boundary tokens to character ids.
+
+        Args:
+            inputs: Character ids without boundary tokens, (batch, time, 50).
+
+        Returns:
+            Distinct rows of ids, and the row index and the mask of each position, both (batch,
+            time + 2).
+
+        Raises:
+            InputError: The ids are not integers of shape (batch, time, 50).
+        """
+        _check_ids(inputs)
+        begin, end = self.boundary_rows()
+        ids = add_boundaries(inputs, (inputs > 0).any(dim=2), begin, end)
+        rows, index = distinct_rows(ids)
+        return rows, index, (ids > 0).any(dim=2)
+
+    def encode(self, rows: Tensor) -> Tensor:
+        """Return the vectors of rows of character ids, (rows, dim)."""
+        weights: dict[str, Tensor] = {
+            name: self.get_parameter(allennlp_name) for name, allennlp_name in self._names.items()
+        }
+        vectors: Tensor = self._bilm(weights, lambda bilm: bilm.encoder(rows))
+        return vectors
+
+    def boundary_rows(self) -> Tensor:
+        """Return the character ids of both boundary tokens, (2, 50)."""
+        boundaries = self._boundaries
+        assert isinstance(boundaries, Tensor)
+        return boundaries
+
+
+class ElmoCharacterEncoder(TokenEmbedder):
+    """AllenNLP's `_ElmoCharacterEncoder`: context-independent token vectors."""
+
+    def __init__(
+        self, options_file: str | Path, weight_file: str | Path, requires_grad: bool = False
+    ) -> None:
+        """Load the character encoder.
+
+        Args:
+            options_file: Path of options.json.
+            weight_file: Path of weights.hdf5.
+            requires_grad: Whether the weights are trained.
+
+        Raises:
+            FormatError: A path is a URL, or the model does not read byte characters.
+        """
+        super().__init__(load_bilm(options_file, weight_file), requires_grad)
+
+
 class ElmoBiLM(nn.Module):
-    """BiLM that adds boundary tokens and carries state between calls."""
+    """AllenNLP's `_ElmoBiLm`: adds boundary tokens and carries state between calls."""
 
     def __init__(
         self,
@@ -130,32 +273,16 @@ class ElmoBiLM(nn.Module):
             FormatError: A path is a URL, or the model does not read byte characters.
         """
         super().__init__()
-        for path in (options_file, weight_file):
-            if "://" in str(path):
-                raise FormatError(
-                    f"{path} is a URL. Download the file and use the path of the local file."
-                )
-        model = read(options=options_file, weights=weight_file)
-        config = model.config
-        if config.text.characters != "bytes" or config.encoder.n_words:
-            raise FormatError(
-                "The AllenNLP classes support only models that read byte characters (got "
-                f"{model.origin})."
-            )
-        # AllenNLP includes the forget bias in the bias.
-        model = model.with_forget_bias(0.0)
-        rules = [rule for rule in allennlp_modules(config) if rule.names[0] in model.weights]
-        self._bilm = WeightlessBiLM(model.config)
-        self._names = {rule.names[0]: next(iter(rule.foreign))[len(_SCOPE) :] for rule in rules}
-        self._token_embedder = nn.Module()
+        loaded = load_bilm(options_file, weight_file)
+        self._bilm = WeightlessBiLM(loaded.config)
+        self._names = loaded.names
+        self._token_embedder = TokenEmbedder(loaded, requires_grad)
         self._elmo_lstm = StateTable()
-        for name, array in export_weights(rules, model.weights).items():
+        for name, array in loaded.part("_elmo_lstm.").arrays.items():
             value = nn.Parameter(torch.from_numpy(array), requires_grad=requires_grad)
-            _register_parameter(self, name.removeprefix(_SCOPE), value)
-        self.num_layers = config.n_layers
-        self._dim = config.dim
-        boundaries = torch.from_numpy(CHARACTERS.boundaries())
-        self.register_buffer("_boundaries", boundaries, persistent=False)
+            _register_parameter(self._elmo_lstm, name, value)
+        self.num_layers = loaded.config.n_layers
+        self._dim = loaded.config.dim
         self.register_load_state_dict_pre_hook(_without_cache)  # type: ignore[no-untyped-call]
         self._cached: Tensor | None
         self.register_buffer("_cached", None, persistent=False)
@@ -172,10 +299,10 @@ class ElmoBiLM(nn.Module):
         Args:
             tokens: Words in the order of their ids. The first is padding.
         """
-        boundaries = self._boundary_rows()
+        boundaries = self._token_embedder.boundary_rows()
         words = torch.from_numpy(CHARACTERS.ids(tokens)).to(boundaries.device)
         with torch.no_grad():
-            table = self._encode(torch.cat([words, boundaries]))
+            table = self._token_embedder.encode(torch.cat([words, boundaries]))
         table[0] = 0.0
         self._cached = table
 
@@ -201,7 +328,7 @@ class ElmoBiLM(nn.Module):
         ):
             # The rows of the cache are the vocabulary, with padding first, and the boundary tokens.
             begin, end = torch.tensor([[len(cached) - 2], [len(cached) - 1]]).to(word_inputs)
-            index = _add_boundaries(word_inputs.unsqueeze(2), word_inputs > 0, begin, end)
+            index = add_boundaries(word_inputs.unsqueeze(2), word_inputs > 0, begin, end)
             index = index.squeeze(2)
             mask = (cached > 0).any(dim=1)[index]
             output = self._run(cached, index, mask)
@@ -211,17 +338,9 @@ class ElmoBiLM(nn.Module):
                 "character ids as inputs."
             )
         else:
-            real = (inputs > 0).any(dim=2)
-            begin, end = self._boundary_rows()
-            ids = _add_boundaries(inputs, real, begin, end)
-            rows, index = distinct_rows(ids)
-            mask = (ids > 0).any(dim=2)
-            output = self._run(self._encode(rows), index, mask)
+            rows, index, mask = self._token_embedder.distinct_rows(inputs)
+            output = self._run(self._token_embedder.encode(rows), index, mask)
         return {"activations": list(output.layers), "mask": output.mask}
-
-    def _encode(self, rows: Tensor) -> Tensor:
-        vectors: Tensor = self._bilm(self._weights(), lambda bilm: bilm.encoder(rows))
-        return vectors
 
     def _weights(self) -> dict[str, Tensor]:
         return {
@@ -237,10 +356,19 @@ class ElmoBiLM(nn.Module):
         self._elmo_lstm.update(output.state)
         return output
 
-    def _boundary_rows(self) -> Tensor:
-        boundaries = self._boundaries
-        assert isinstance(boundaries, Tensor)
-        return boundaries
+
+def _check_ids(ids: Tensor) -> None:
+    """Raise `InputError` if ids are not integers of shape (batch, time, 50)."""
+    if not isinstance(ids, Tensor):
+        raise InputError(
+            f"inputs has type {type(ids).__name__}, expected a tensor of batch_to_ids(sentences)."
+        )
+    n_characters = CHARACTERS.max_characters
+    if ids.dim() != 3 or ids.shape[2] != n_characters or ids.is_floating_point():
+        raise InputError(
+            f"inputs has shape {tuple(ids.shape)} and dtype {ids.dtype}, expected integers of "
+            f"shape (batch, words, {n_characters}). Create them with batch_to_ids(sentences)."
+        )
 
 
 def _all_below(ids: Tensor, limit: int) -> bool:
@@ -248,7 +376,7 @@ def _all_below(ids: Tensor, limit: int) -> bool:
     return ids.numel() == 0 or (int(ids.min()) >= 0 and int(ids.max()) < limit)
 
 
-def _add_boundaries(ids: Tensor, real: Tensor, begin: Tensor, end: Tensor) -> Tensor:
+def add_boundaries(ids: Tensor, real: Tensor, begin: Tensor, end: Tensor) -> Tensor:
     """Add boundary tokens around the real positions of each row, (batch, time + 2, columns)."""
     batch, time, columns = ids.shape
     extended = ids.new_zeros(batch, time + 2, columns)
