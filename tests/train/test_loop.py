@@ -84,6 +84,9 @@ class NumberTrainable:
     def memory_advice(self):
         return "take less"
 
+    def shorten(self, batch, n_steps):
+        return None
+
     def measure(self, step, watch):
         if not self.job.has_held_out:
             return None

@@ -24,7 +24,7 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, OutputError, TrainingError
 from elmo.formats.load import read
 from elmo.formats.training_record import HELDOUT_PERPLEXITY
-from elmo.train import checkpoint
+from elmo.train import checkpoint, step_timing, text_sample
 from elmo.train.loop import Loop
 from elmo.train.pretrain_model import pretrain
 from elmo.train.report import read_log
@@ -324,6 +324,24 @@ def test_dry_run_of_pretrain_writes_no_files(corpus, tmp_path, capsys):
     assert "tokens/s" in str(result)
     assert "memory" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_dry_run_estimates_the_plan_from_a_sample_of_the_text(tmp_path, monkeypatch, capsys):
+    text = write_text(tmp_path / "text.txt")
+    whole = pretrain(config_of(text, tmp_path / "run", dry_run=True)).plan
+    assert "estimated" not in capsys.readouterr().err
+    monkeypatch.setattr(text_sample, "SAMPLE_BYTES", text.stat().st_size // 2)
+    plan = pretrain(config_of(text, tmp_path / "run", dry_run=True)).plan
+    assert "estimated from the first 51." in capsys.readouterr().err
+    assert plan.n_pairs == pytest.approx(whole.n_pairs, rel=0.1)
+    assert plan.n_softmax >= whole.n_softmax
+    assert not (tmp_path / "run").exists()
+
+
+def test_dry_run_of_a_slow_model_times_parts_of_a_step(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(step_timing, "MAX_SECONDS", 0.0)
+    result = pretrain(config_of(corpus, tmp_path / "run", dry_run=True))
+    assert "tokens/s (estimated from parts of a step)" in str(result)
 
 
 def test_pretrain_prepares_text_files(tmp_path):

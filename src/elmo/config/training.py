@@ -238,7 +238,8 @@ class RunConfig:
     mlflow_store: str | None = None
     """MLflow tracking URI or folder. Default: mlruns in the output folder."""
     dry_run: bool = False
-    """Print the training plan and a memory estimate, then exit."""
+    """Print the training plan, a memory estimate and an estimate of the duration, then exit. Large
+    text files are not read completely."""
 
     def __post_init__(self) -> None:
         """Validate durations, counts, kernel and seed."""

@@ -184,6 +184,26 @@ class CorpusHeader:
 
 
 @dataclass(frozen=True)
+class WholeText:
+    """Estimated size of a text of which a corpus is only a sample.
+
+    Attributes:
+        scale: Size of the text, relative to that of the sample.
+        n_vocabulary: Vocabulary size. The vocabulary of the sample is smaller.
+    """
+
+    scale: float
+    n_vocabulary: int
+
+    def __str__(self) -> str:
+        """Return a note on the estimates."""
+        return (
+            f"estimated from the first {1 / self.scale:.3%} of the text, with a vocabulary of "
+            f"about {self.n_vocabulary:,} words for the whole text"
+        )
+
+
+@dataclass(frozen=True)
 class Corpus:
     """A corpus written by `prepare`.
 
@@ -193,6 +213,7 @@ class Corpus:
         splits: Splits by name; a split without text is absent.
         reading: How the text was split into sentences and words.
         vocabulary: Softmax vocabulary.
+        whole_text: Size of the text if the corpus is only a sample of it; None if it is not.
     """
 
     words: DistinctWords
@@ -200,6 +221,7 @@ class Corpus:
     splits: dict[str, Split]
     reading: ReadingConfig
     vocabulary: Vocabulary
+    whole_text: WholeText | None = None
 
     def vocabulary_counts(self, vocabulary: Vocabulary) -> Numbers:
         """Return how often each vocabulary id is a target in the training split, (vocabulary,).

@@ -33,6 +33,16 @@ class SegmentBatch:
     targets: Numbers
     resets: Flags
 
+    def first_steps(self, n_steps: int) -> "SegmentBatch":
+        """Return the first time steps of the batch."""
+        used, index = distinct(self.index[:, :n_steps], len(self.words))
+        return SegmentBatch(
+            words=self.words[used],
+            index=index,
+            targets=self.targets[:, :n_steps],
+            resets=self.resets[:, :n_steps],
+        )
+
 
 @dataclass(frozen=True)
 class TokenTables:

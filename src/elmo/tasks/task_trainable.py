@@ -233,6 +233,9 @@ class TaskTrainable:
             for module in modules:
                 module.requires_grad_(depth < n_unfrozen)
 
+    def shorten(self, batch: Any, n_steps: int) -> None:
+        """Return None: examples are not divided."""
+
     def memory_advice(self) -> str:
         """Return the error message for an out-of-memory error."""
         words = min(self.config.batch_words, self.tokens_per_step)

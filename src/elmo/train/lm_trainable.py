@@ -116,11 +116,18 @@ class LMTrainable:
         self.job, self.config, self.fabric = job, job.config, fabric
         config, network = job.config, job.network
         assert network.softmax is not None
+        n_softmax = sum(value.numel() for value in network.softmax.parameters())
+        n_pairs = job.corpus.splits["train"].n_pairs
+        if job.corpus.whole_text is not None:
+            n_pairs = round(n_pairs * job.corpus.whole_text.scale)
+            n_words = len(job.corpus.vocabulary)
+            if n_words == network.config.n_softmax_words:  # a fine-tuned model can have its own
+                n_softmax = n_softmax * job.corpus.whole_text.n_vocabulary // n_words
         self.plan = plan(
             network.config,
             n_bilm=sum(value.numel() for value in network.bilm.parameters()),
-            n_softmax=sum(value.numel() for value in network.softmax.parameters()),
-            n_pairs=job.corpus.splits["train"].n_pairs,
+            n_softmax=n_softmax,
+            n_pairs=n_pairs,
             stream=config.stream,
             loss=config.loss,
             optimizer=config.optimizer,
@@ -156,7 +163,9 @@ class LMTrainable:
 
     def describe(self) -> str:
         """Return the run plan as a table."""
-        return str(self.plan)
+        whole_text = self.job.corpus.whole_text
+        note = "" if whole_text is None else f"\n{'note':9}{whole_text}"
+        return f"{self.plan}{note}"
 
     # ------------------------------------------------------------------------ steps
 
@@ -171,6 +180,12 @@ class LMTrainable:
         result = self.learner.step(batch.parts, number, batch.drawn, rate_factor)
         self.position = batch.position
         return result
+
+    def shorten(self, batch: LMBatch, n_steps: int) -> tuple[LMBatch, float]:
+        """Return the first time steps of a batch, and their fraction of the BPTT segment."""
+        parts = [part.first_steps(n_steps) for part in batch.parts]
+        short = dataclasses.replace(batch, parts=parts)
+        return short, parts[0].index.shape[1] / self.config.stream.unroll
 
     def memory_advice(self) -> str:
         """Return an out-of-memory message that suggests a batch size that fits."""

@@ -30,6 +30,7 @@ from elmo.train.report import Report
 from elmo.train.run_folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
 from elmo.train.run_state import MAX_RISE, Diverged, RunState
 from elmo.train.signals import StopRequest
+from elmo.train.step_timing import TIMED, WARM_UP, step_seconds
 from elmo.train.trainable import Evaluation, Result, StepResult, TrainingJob
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PREFETCH_BATCHES = 4
-# Steps before the clock starts, and steps timed for the estimate of the remaining time.
-WARM_UP, TIMED = 3, 20
 # Key of the `RunState` in checkpoints, and its earlier name, which is still read.
 RUN_STATE, EARLIER_RUN_STATE = "run_state", "standing"
 
@@ -229,24 +228,21 @@ class Loop(Generic[Result]):
 
     def _dry_run(self) -> Result:
         """Measure the speed of a few steps without writing any files."""
-        state, n_steps = self.state, self.trainable.n_steps
-        with self.line:
-            for batch in prefetched(self.trainable.batches(0), PREFETCH_BATCHES):
-                result = self._step(batch)
-                state.step += 1
-                self.line.update(state.step, self.trainable.tokens_per_step)
-                if state.step == WARM_UP:
-                    float(result.norm)  # synchronize with the device
-                    self.line.restart_clock()
-                if state.step >= WARM_UP + TIMED:
-                    break
-            float(result.norm)
-            self.line.update(state.step, 0)
-        left = self.line.seconds_left or 0.0
-        spent = left * n_steps / max(1, n_steps - state.step)
-        speed = f"{self.line.tokens_per_second:,.0f} tokens/s: the run would take about "
-        note = f"dry run, nothing written; {speed}{duration(spent)}"
-        return self.trainable.result(RunState(), note)
+        trainable = self.trainable
+        batches = prefetched(trainable.batches(0), PREFETCH_BATCHES)
+        try:
+            # Only a CPU can be too slow. With several processes, all must run the same steps.
+            may_shorten = self.fabric.world_size == 1 and self.fabric.device.type == "cpu"
+            seconds, is_measured = step_seconds(
+                self._step, batches, trainable.shorten if may_shorten else None
+            )
+        finally:
+            batches.close()
+        speed = f"{trainable.tokens_per_step / seconds:,.0f} tokens/s"
+        speed += "" if is_measured else " (estimated from parts of a step)"
+        spent = duration(seconds * trainable.n_steps)
+        note = f"dry run, nothing written; {speed}: the run would take about {spent}"
+        return trainable.result(RunState(), note)
 
     def _stop_requested(self) -> bool:
         """Whether any process has received a signal to stop.

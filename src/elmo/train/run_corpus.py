@@ -13,6 +13,7 @@ from elmo.corpus.shards import Corpus, is_corpus
 from elmo.errors import ConfigError
 from elmo.train.learner import TrainingConfig
 from elmo.train.run_folder import CORPUS
+from elmo.train.text_sample import sample_corpus
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,11 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
                     "and give its output folder with --data."
                 )
             folder.parent.mkdir(parents=True, exist_ok=True)
+            if config.run.dry_run:
+                sample = sample_corpus(config.data, config.valid, corpus, Path(temporary))
+                if sample is not None:
+                    yield _check_corpus(sample, ", ".join(config.data))
+                    return
             prepare(PrepareConfig(config.data, str(folder), config.valid, corpus=corpus))
         yield _check_corpus(Corpus.open(folder), ", ".join(config.data))
 

@@ -106,6 +106,19 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
             rate_factor: Factor applied to the scheduled learning rate; below 1 after a rollback.
         """
 
+    def shorten(self, batch: Batch, n_steps: int) -> tuple[Batch, float] | None:
+        """Return the first time steps of a batch, and their fraction of all time steps.
+
+        A dry run uses them if a whole step takes too long.
+
+        Args:
+            batch: Batch.
+            n_steps: Number of time steps.
+
+        Returns:
+            None if batches of this kind cannot be shortened.
+        """
+
     def memory_advice(self) -> str:
         """Return the error message for a step that did not fit into memory."""
 
