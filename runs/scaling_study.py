@@ -170,7 +170,9 @@ def train_cell(cell: Cell, args: argparse.Namespace) -> Record:
     if torch.cuda.is_available():
         record["memory_gib"] = torch.cuda.max_memory_reserved() / 2**30
     if args.lm1b:
-        found = evaluate(EvaluateConfig((args.lm1b,), config.out, batch_size=512))
+        found = evaluate(
+            EvaluateConfig((args.lm1b,), config.out, batch_size=512, pretokenized=True)
+        )
         record["lm1b_perplexity"] = found.perplexity.mean
     return record
 

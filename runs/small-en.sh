@@ -18,8 +18,8 @@ elmo convert "$out/run" "$out/small-en" --storage int8
 
 for state in reset carry; do
     elmo evaluate "$out/corpus" --split valid --model "$out/small-en" --state $state
-    elmo evaluate "$data/wikitext-103/test.txt" --model "$out/small-en" --state $state
-    elmo evaluate "$data/lm1b/heldout-00010-00011.txt" --model "$out/small-en" --state $state
+    elmo evaluate "$data/wikitext-103/test.txt" --model "$out/small-en" --state $state --pretokenized
+    elmo evaluate "$data/lm1b/heldout-00010-00011.txt" --model "$out/small-en" --state $state --pretokenized
 done
 python "$here/../benchmarks/fidelity.py" "$out/run" "$out/small-en"
 python "$here/sense_table.py" "$out/small-en" --random

@@ -195,8 +195,8 @@ fit_adapted() { # task
     [ -f "$out/$1-after.json" ] ||
         elmo finetune --model "$model" --data "$text/train.txt" --valid "$text/dev.txt" --tokenizer whitespace --new-words 0 \
             --out "$out/$1-lm" "${tune_flags[@]}" > "$out/$1-lm.log" 2>&1
-    write_once "$out/$1-before.json" elmo evaluate "$text/dev.txt" --model "$model" --json
-    write_once "$out/$1-after.json" elmo evaluate "$text/dev.txt" --model "$out/$1-lm/model" --json
+    write_once "$out/$1-before.json" elmo evaluate "$text/dev.txt" --model "$model" --pretokenized --json
+    write_once "$out/$1-after.json" elmo evaluate "$text/dev.txt" --model "$out/$1-lm/model" --pretokenized --json
     fit "$1-finetuned" "$1" "${files[@]}" "${static[@]}" --model "$out/$1-lm/model" "${cache[@]}"
 }
 

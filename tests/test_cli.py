@@ -291,11 +291,18 @@ def seen(monkeypatch):
     return configs
 
 
+@pytest.mark.parametrize("words", ["embed a b.h5", "evaluate --model m a", "task predict m a"])
+@pytest.mark.parametrize(("flag", "message"), cli.REMOVED_FLAGS.items())
+def test_removed_flag_is_explained_in_one_line(seen, words, flag, message):
+    result = CliRunner().invoke(cli.application(), [*words.split(), flag])
+    assert (result.exit_code, result.stderr, seen) == (2, f"elmo: {message}\n", [])
+
+
 @pytest.mark.parametrize(
     ("words", "config"),
     [
         ("embed a b.h5", EmbedConfig("a", "b.h5")),
-        ("embed a b.h5 --raw", EmbedConfig("a", "b.h5", raw=True)),
+        ("embed a b.h5 --pretokenized", EmbedConfig("a", "b.h5", pretokenized=True)),
         ("embed a b.h5", EmbedConfig("a", "b.h5", model="small-en")),
         ("embed a --out b.h5", EmbedConfig("a", "b.h5")),
         ("convert a b --storage int8", ConvertConfig("a", "b", storage="int8")),

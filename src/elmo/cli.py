@@ -102,6 +102,12 @@ COMMANDS = {
 }
 GROUPS = {"task": "Train and use models for supervised tasks."}
 
+# Options of earlier versions, with a message on how to replace them.
+REMOVED_FLAGS = {
+    "--raw": "--raw was removed, because text is tokenized by default. Omit it.",
+    "--no-raw": "--no-raw was removed. Use --pretokenized.",
+}
+
 # If the list of choices is longer than this, it is shown in the help text, not in the metavar.
 MAX_METAVAR = 60
 
@@ -184,6 +190,15 @@ class OrderedGroup(TyperGroup):
 
 class SectionedCommand(TyperCommand):
     """Command whose help groups options under headings, which typer only supports with rich."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, and explain how to replace a removed option."""
+        if any(parameter.name == "pretokenized" for parameter in self.get_params(ctx)):
+            for word in args:
+                if word in REMOVED_FLAGS:
+                    typer.echo(f"elmo: {REMOVED_FLAGS[word]}", err=True)
+                    raise typer.Exit(WRONG_USAGE)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the help of all parameters, grouped under their headings."""

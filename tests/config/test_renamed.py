@@ -5,14 +5,16 @@ import dataclasses
 import pytest
 
 from elmo import config as configs
-from elmo.config import PretrainConfig, TaskConfig
+from elmo.config import PretrainConfig, TaskConfig, TaskPredictConfig
 from elmo.config.renamed import (
+    NEGATED_FIELDS,
     RENAMED_FIELDS,
     RENAMED_VALUES,
     original_names,
     upgrade,
 )
 from elmo.config.serialization import from_dict, load_config, to_dict
+from elmo.embed.job_folder import JobSettings
 
 
 @pytest.mark.parametrize("name", sorted(RENAMED_FIELDS))
@@ -49,6 +51,23 @@ def test_from_dict_accepts_old_task_config_names_in_all_sections():
     assert config.encoder.ngram_buckets == 7
     assert config.question_answering.max_answer_words == 9
     assert config.run.precision == "bfloat16"
+
+
+@pytest.mark.parametrize("name", sorted(NEGATED_FIELDS))
+def test_negated_fields_refer_to_existing_switches(name):
+    cls = getattr(configs, name, JobSettings)
+    assert cls.__name__ == name
+    fields = {item.name: item.type for item in dataclasses.fields(cls)}
+    assert all(fields[new] is bool for new in NEGATED_FIELDS[name].values())
+
+
+@pytest.mark.parametrize(
+    ("data", "pretokenized"),
+    [({"raw": True}, False), ({"raw": False}, True), ({"raw": None}, False)],
+)
+def test_from_dict_reads_raw_as_the_opposite_of_pretokenized(data, pretokenized):
+    config = from_dict(TaskPredictConfig, {"model": "m", "input": "-", **data})
+    assert config.pretokenized is pretokenized
 
 
 def test_upgrade_leaves_current_names_unchanged():

@@ -202,6 +202,31 @@ def test_prepare_stores_reading_config_and_counts(tmp_path):
     assert "train       8 words in 2 sentences, 0.00% out of vocabulary" in str(result)
 
 
+def test_prepare_records_but_does_not_apply_tokenizer_of_pretokenized_text(tmp_path, caplog):
+    reading = ReadingConfig("english", pretokenized=True)
+    text = "<unk> did n't sit .\n"
+    corpus, _ = prepared(tmp_path, text, held_out=0.0, reading=reading)
+    assert sentences(corpus, "train") == [text.split()]
+    assert (corpus.reading.tokenizer, corpus.reading.pretokenized) == ("english", True)
+    assert not caplog.records
+    prepared(tmp_path, text, held_out=0.0, reading=ReadingConfig(pretokenized=True))
+    assert "split raw text at white space. Name the tokenizer" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("reading", "message"),
+    [
+        (ReadingConfig(), "Choose a tokenizer with --tokenizer, or use --pretokenized"),
+        (ReadingConfig("english", pretokenized=True), "omit --pretokenized"),
+        (ReadingConfig("english"), None),
+    ],
+)
+def test_prepare_warns_about_raw_text_that_is_split_at_spaces(tmp_path, caplog, reading, message):
+    prepared(tmp_path, "She robbed a bank. Really?\n" * 5, held_out=0.0, reading=reading)
+    assert len(caplog.records) == (message is not None)
+    assert (message or "") in caplog.text
+
+
 def test_prepare_reads_json_lines_in_text_file(tmp_path):
     text = '{"text": "a b"}\n{"text": "c"}\n'
     corpus, _ = prepared(tmp_path, text, held_out=0.0)

@@ -10,7 +10,7 @@ from elmo.corpus.sentence_reader import (
     corpus_of,
     read_corpus,
     read_sentences,
-    reading_tokenizer,
+    reading_splitter,
     to_sentences,
 )
 from elmo.errors import ConfigError
@@ -55,7 +55,7 @@ def test_read_sentences_uses_configured_tokenizer(tmp_path):
 def test_characters_are_assigned_to_sentences(options, expected):
     lines = ["One here .  Two there .", "", " “ Go ! ” he said ."]
     reading = ReadingConfig(**options)
-    split = to_sentences(lines, reading_tokenizer(reading), reading)
+    split = to_sentences(lines, reading_splitter(reading), reading)
     characters = characters_by_sentence(lines, split).tolist()
     assert sum(characters) == sum(map(len, lines)) + 3
     assert characters == expected
@@ -68,7 +68,7 @@ def test_characters_are_assigned_to_sentences(options, expected):
 )
 def test_all_characters_are_assigned_once(lines, sentences, keep):
     reading = ReadingConfig("english", sentences, keep)
-    split = to_sentences(lines, reading_tokenizer(reading), reading)
+    split = to_sentences(lines, reading_splitter(reading), reading)
     characters = characters_by_sentence(lines, split)
     assert len(characters) == len(split.sentences) + 1
     assert characters.sum() == sum(map(len, lines)) + len(lines)

@@ -14,7 +14,7 @@ import pytest
 from conftest import random_model
 
 from elmo.config import EmbedConfig
-from elmo.embed import embed, embed_file, parquet_writer, vector_writers
+from elmo.embed import embed, embed_file, open_embeddings, parquet_writer, vector_writers
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import EncodingRun
 from elmo.errors import ConfigError, ElmoError, InputError, OutputError
@@ -53,7 +53,7 @@ def run(tmp_path, model, text):
 
 def read_hdf5(path):
     with h5py.File(path) as file:
-        return {key: file[key][()] for key in file if key not in ("sentence_to_index", "words")}
+        return {key: file[key][()] for key in file if key != "sentence_to_index"}
 
 
 def read_npz(path):
@@ -104,10 +104,18 @@ def test_hdf5_file_has_the_layout_of_allennlp(run, name):
         assert file["2"].shape == (0, 16)
         index = json.loads(file["sentence_to_index"][0])
         assert file["sentence_to_index"].shape == (1,)
+        assert set(file) == {*map(str, range(len(LINES))), "sentence_to_index"}
     # Equal lines map to the last one.
     assert index == {LINES[0]: "3", LINES[1]: "1", "": "2", LINES[4]: "4", "x\u3000y": "5"}
     with h5py.File(run("forget.h5", forget_sentences=True)) as file:
-        assert "sentence_to_index" not in file
+        assert set(file) == set(map(str, range(len(LINES))))
+
+
+def test_hdf5_file_stores_words_of_a_long_sentence(run, tmp_path):
+    words = [f"word{number}" for number in range(20000)]
+    source = tmp_path / "long.txt"
+    source.write_text(" ".join(words), encoding="utf-8")
+    assert open_embeddings(run(source=source, layers=0))[0].words == words
 
 
 def test_parquet_file_contains_the_words(run):
@@ -122,10 +130,10 @@ def test_parquet_file_contains_the_words(run):
 def test_raw_text_is_tokenized_and_its_words_are_stored(run, tmp_path, model, name):
     raw = tmp_path / "raw.txt"
     raw.write_text("He didn't sit.\nNUL\x00 here\n", encoding="utf-8")
-    path = run(name, source=raw, raw=True)
+    path = run(name, source=raw)
     if name == "out.h5":
         with h5py.File(path) as file:
-            words = [json.loads(file[f"words/{n}"][()]) for n in (0, 1)]
+            words = [json.loads(file[n].attrs["words"]) for n in ("0", "1")]
     elif name == "out.npz":
         with np.load(path) as file:
             words = [json.loads(str(file[f"words/{n}"])) for n in (0, 1)]
@@ -133,6 +141,31 @@ def test_raw_text_is_tokenized_and_its_words_are_stored(run, tmp_path, model, na
         words = pytest.importorskip("pyarrow.parquet").read_table(path)["words"].to_pylist()
     assert words == [model.tokenizer.words(line) for line in ("He didn't sit.", "NUL\x00 here")]
     assert words[0] == ["He", "did", "n't", "sit", "."]
+
+
+def test_pretokenized_text_is_split_at_spaces(run, tmp_path):
+    source = tmp_path / "tokenized.txt"
+    source.write_text("He didn't sit. <unk>\n", encoding="utf-8")
+    stored = open_embeddings(run(source=source, pretokenized=True))
+    assert stored[0].words == ["He", "didn't", "sit.", "<unk>"]
+
+
+@pytest.mark.parametrize(
+    ("line", "pretokenized", "message"),
+    [
+        ("She robbed a bank.", True, "omit --pretokenized"),
+        ("She robbed a bank .", False, ""),
+        ("He did n't <unk> it .", False, "use --pretokenized"),
+    ],
+)
+def test_embed_warns_once_about_text_that_does_not_fit_the_option(
+    run, tmp_path, caplog, line, pretokenized, message
+):
+    source = tmp_path / "lines.txt"
+    source.write_text(f"{line}\n" * 5, encoding="utf-8")
+    run(source=source, pretokenized=pretokenized)
+    assert len(caplog.records) == bool(message)
+    assert message in caplog.text
 
 
 def test_processing_in_small_windows_does_not_change_vectors_or_order(run, model, monkeypatch):

@@ -60,7 +60,7 @@ def test_open_embeddings_on_a_single_file_returns_the_same_vectors_as_encode(
     with open_embeddings(written(name, layers=layers)) as sentences:
         assert len(sentences) == len(LINES)
         for line, sentence, vectors in zip(LINES, sentences, expected[layers], strict=True):
-            assert sentence.words == (line.split() if name == "out.parquet" else None)
+            assert sentence.words == line.split()
             assert sentence.vectors.shape == vectors.shape
             np.testing.assert_allclose(sentence.vectors, vectors, rtol=0, atol=1e-6)
         with pytest.raises(ConfigError, match="single file without checksums"):
@@ -68,8 +68,8 @@ def test_open_embeddings_on_a_single_file_returns_the_same_vectors_as_encode(
 
 
 @pytest.mark.parametrize("name", ["out.h5", "out.npz"])
-def test_embeddings_return_the_words_if_they_are_stored(written, home, name):
-    sentences = open_embeddings(written(name, raw=True))
+def test_embeddings_return_the_words_of_the_tokenizer(written, home, name):
+    sentences = open_embeddings(written(name, pretokenized=False))
     split = ELMo.from_pretrained(home / "model").tokenizer.words
     assert [sentence.words for sentence in sentences] == [split(line) for line in LINES]
     assert sentences[3].vectors.shape[0] == len(sentences[3].words)

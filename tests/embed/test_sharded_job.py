@@ -174,6 +174,32 @@ def test_old_name_of_the_precision_setting_is_accepted_in_job_files(run, tmp_pat
         run(precision="float64")
 
 
+def test_job_of_a_version_with_the_setting_raw_is_resumed_with_pretokenized(run, tmp_path):
+    run()
+    for name in ("plan.json", "manifest.json"):
+        path = tmp_path / "out" / name
+        path.write_text(path.read_text().replace('"pretokenized": true', '"raw": false'))
+    assert run().n_new_shards == 0
+    assert open_embeddings(tmp_path / "out").manifest.settings.pretokenized
+    with pytest.raises(ConfigError, match=r"splits text at spaces.* with --pretokenized"):
+        run(pretokenized=False)
+
+
+def test_pretokenized_is_ignored_on_resuming_if_the_model_splits_at_spaces(run, tmp_path, model):
+    elmo = ELMo.from_pretrained(model, tokenizer="whitespace")
+    elmo.save_pretrained(tmp_path / "spaces")
+    run(model=tmp_path / "spaces", pretokenized=True)
+    assert run(model=tmp_path / "spaces", pretokenized=False).n_new_shards == 0
+
+
+def test_job_warns_once_about_raw_text_that_is_split_at_spaces(run, tmp_path, caplog):
+    source = write_text(tmp_path / "raw.txt", ["She robbed a bank.", "Really?"] * 20)
+    run(source=source)
+    assert caplog.text.count("omit --pretokenized") == 1
+    run(source=source)
+    assert caplog.text.count("omit --pretokenized") == 1
+
+
 def test_missing_shards_and_shards_of_wrong_size_are_rewritten(run, tmp_path):
     run()
     before = contents(tmp_path / "out")
@@ -191,7 +217,6 @@ CHANGED_SETTINGS = {
     "shard_words": ({"shard_words": 60}, "shard_words was 50, now it is 60"),
     "batch_size": ({"batch_size": 3}, "batch_size was None, now it is 3"),
     "precision": ({"precision": "float64"}, "precision was float32, now it is float64"),
-    "raw": ({"raw": True}, "raw was False, now it is True"),
 }
 
 
@@ -371,7 +396,7 @@ def test_estimated_job_size_is_an_upper_bound(run, tmp_path, format, layers):
 
 def test_job_tokenizes_raw_text(run, tmp_path, model):
     raw = write_text(tmp_path / "raw.txt", ["He didn't sit.", "", "Don't!"] * 10)
-    run(source=raw, raw=True, shard_words=10)
+    run(source=raw, pretokenized=False, shard_words=10)
     split = ELMo.from_pretrained(model).tokenizer.words
     with open_embeddings(tmp_path / "out") as sentences:
         assert sentences[0].words == split("He didn't sit.") != "He didn't sit.".split()

@@ -44,7 +44,8 @@ def in_this_process(job, tasks, n_workers, advance):
 
 
 def run_job(source, output, model, **settings):
-    """Embed texts into a folder."""
+    """Embed texts, whose words are separated by spaces by default."""
+    settings = {"pretokenized": True, **settings}
     return embed(EmbedConfig(str(source), str(output), model=str(model), **settings))
 
 

@@ -10,9 +10,16 @@ import pytest
 import torch
 from conftest import TINY, random_model
 
-from elmo.config import EvaluateConfig, RegularizationConfig
+from elmo.config import (
+    CorpusConfig,
+    EvaluateConfig,
+    PrepareConfig,
+    ReadingConfig,
+    RegularizationConfig,
+)
 from elmo.corpus.bptt_segments import read_once
 from elmo.corpus.character_counts import CharacterRatio
+from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.sentence_reader import corpus_of
 from elmo.corpus.shards import HEADER, CorpusHeader, Split
 from elmo.errors import ConfigError, ElmoError
@@ -348,7 +355,7 @@ def test_bits_per_character_match_hand_calculation(tmp_path, tokenizer, words, n
     fillers = [f"filler{number}" for number in range(16 - 3 - len(words))]
     vocabulary = Vocabulary([*SPECIAL_TOKENS, *words, *fillers])
     model_folder.write(uniform_model(vocabulary, tokenizer), tmp_path / "model")
-    result = run(str(tmp_path / "text"), str(tmp_path / "model"), raw=True)
+    result = run(str(tmp_path / "text"), str(tmp_path / "model"))
     assert result.perplexity.mean == pytest.approx(16)
     assert result.perplexity.n_predictions == n_predictions
     assert result.perplexity.n_characters == 17
@@ -367,7 +374,7 @@ def test_bits_per_character_are_log2_of_perplexity_if_all_characters_are_words(t
         n_softmax_words=len(vocabulary),
     )
     model_folder.write(random_model(config, vocabulary=vocabulary, scale=3.0), tmp_path / "model")
-    options = {"raw": True, "keep_blank_lines": True}
+    options = {"keep_blank_lines": True}
     metrics = run(str(tmp_path / "text"), str(tmp_path / "model"), **options).perplexity
     values = metrics.values()
     assert metrics.n_unknown == 0
@@ -375,7 +382,7 @@ def test_bits_per_character_are_log2_of_perplexity_if_all_characters_are_words(t
     assert values["bits_per_character"] == pytest.approx(math.log2(metrics.mean))
     assert values["forward_bits_per_character"] == pytest.approx(math.log2(metrics.forward))
     # Without the blank line, one character is not predicted.
-    metrics = run(str(tmp_path / "text"), str(tmp_path / "model"), raw=True).perplexity
+    metrics = run(str(tmp_path / "text"), str(tmp_path / "model")).perplexity
     expected = math.log2(metrics.mean) * (len(text) - 1) / len(text)
     assert metrics.values()["bits_per_character"] == pytest.approx(expected)
 
@@ -585,13 +592,29 @@ def test_evaluate_rejects_invalid_options(text, folder, options, message):
         run(text, folder, **options)
 
 
+def test_evaluate_rejects_pretokenized_and_reports_another_tokenizer_for_a_corpus(
+    tmp_path, folder, caplog
+):
+    (tmp_path / "text.txt").write_text("the cat sat\nthe mat\n")
+    reading = ReadingConfig("english")
+    corpus = CorpusConfig(reading, held_out=0.0, workers=1)
+    prepare(PrepareConfig((str(tmp_path / "text.txt"),), str(tmp_path / "corpus"), corpus=corpus))
+    with pytest.raises(ConfigError, match=r"prepared corpus.* Omit --pretokenized"):
+        run(str(tmp_path / "corpus"), folder, pretokenized=True)
+    run(str(tmp_path / "corpus"), folder, split="train")
+    assert "tokenizer english, but the model has the tokenizer whitespace" in caplog.text
+
+
 @pytest.mark.parametrize(
-    ("tokenizer", "raw", "warns"),
-    [("english", False, True), ("english", True, False), (None, False, False)],
+    ("tokenizer", "pretokenized", "warns"),
+    [("english", True, True), ("english", False, False), (None, True, False)],
 )
-def test_many_unknown_words_cause_a_warning_about_raw(tmp_path, caplog, tokenizer, raw, warns):
+def test_many_unknown_words_cause_a_warning_about_pretokenized(
+    tmp_path, caplog, tokenizer, pretokenized, warns
+):
     text = dataclasses.replace(CONFIG.text, tokenizer=tokenizer)
     model_folder.write(make_model(dataclasses.replace(CONFIG, text=text)), tmp_path / "model")
     (tmp_path / "text.txt").write_text("cats, dogs\nthe mat\n")
-    evaluate(EvaluateConfig((str(tmp_path / "text.txt"),), model=str(tmp_path / "model"), raw=raw))
-    assert ("--raw" in caplog.text) == warns
+    source, model = (str(tmp_path / "text.txt"),), str(tmp_path / "model")
+    evaluate(EvaluateConfig(source, model=model, pretokenized=pretokenized))
+    assert ("out of vocabulary. The model was trained" in caplog.text) == warns

@@ -144,7 +144,7 @@ class TestInstalledModels:
         monkeypatch.chdir(tmp_path)
         lines = ["She opened an account at the bank.", "He was born in 1911.", "It rained all day."]
         (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in lines))
-        result = evaluate(EvaluateConfig(("text.txt",), "small-en", raw=True)).perplexity
+        result = evaluate(EvaluateConfig(("text.txt",), "small-en")).perplexity
         assert result.n_predictions == 19 + 3
         for perplexity in (result.forward, result.backward):
             assert 1 < perplexity < 1000  # an untrained model has 30,000

@@ -140,7 +140,7 @@ def test_predict_writes_empty_output_for_empty_input(elmo, classifier, tmp_path)
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_predict_tokenizes_text_like_the_training_data(elmo, tmp_path, monkeypatch, raw):
+def test_predict_tokenizes_text_whatever_the_training_data_were(elmo, tmp_path, monkeypatch, raw):
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
     records = [{"text": f"a {w} film.", "label": w} for w in ("good", "bad") * 5]
     if not raw:
@@ -155,8 +155,7 @@ def test_predict_tokenizes_text_like_the_training_data(elmo, tmp_path, monkeypat
     done = elmo("fit", settings, "--train", train, "--out", tmp_path / "run")
     assert done.exit_code == 0
     tokens, words = ["a", "fine", "film", "."], ["a", "fine", "film."]
-    default = tokens if raw else words
-    for flags, expected in ([], default), (["--raw"], tokens), (["--no-raw"], words):
+    for flags, expected in ([], tokens), (["--pretokenized"], words):
         result = elmo("predict", tmp_path / "run", "-", *flags, stdin="a fine film.\n")
         assert json.loads(result.stdout)["words"] == expected
 

@@ -48,7 +48,7 @@ def test_character_model_that_keeps_white_space_is_trained_and_reloaded(tmp_path
 
     held_out = tmp_path / "valid.txt"
     held_out.write_text("\n".join(LINES[48:]))
-    config = EvaluateConfig((str(held_out),), str(tmp_path / "again"), raw=True, device="cpu")
+    config = EvaluateConfig((str(held_out),), str(tmp_path / "again"), device="cpu")
     metrics = evaluate(config).perplexity
     assert metrics.n_unknown == 0
     assert metrics.values() == pytest.approx(best.values(), rel=1e-4)

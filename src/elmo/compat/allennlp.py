@@ -390,6 +390,7 @@ class ElmoEmbedder:
             writer = HDF5Writer(
                 partial,
                 index_sentences=not (forget_sentences or use_sentence_keys),
+                store_words=False,
                 sentence_keys=use_sentence_keys,
             )
             try:

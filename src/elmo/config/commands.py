@@ -20,14 +20,15 @@ class EmbedConfig:
 
     Examples:
       elmo embed sentences.txt vectors.h5
-      elmo embed - vectors.parquet --model my-elmo --raw < article.txt
+      elmo embed - vectors.parquet --model my-elmo < article.txt
       elmo embed in.txt out.h5 --model M --layers all --state carry --batch-size 64
       elmo embed 'texts/*.txt.gz' vectors --workers 4
     """
 
     GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "Model": ("model", "options", "vocab"),
-        "Vectors": ("layers", "state", "raw"),
+        "Text": ("pretokenized",),
+        "Vectors": ("layers", "state"),
         "Speed": ("batch_size", "device", "precision"),
         "File output": ("forget_sentences",),
         "Sharded output": ("format", "storage", "shard_words", "workers", "engine"),
@@ -49,11 +50,12 @@ class EmbedConfig:
     batch, as bilm-tf and AllenNLP do."""
     batch_size: int | None = None
     """Number of sentences per batch. Default: chosen per device; 64 with --state carry."""
-    raw: bool = False
-    """Tokenize each line with the model's tokenizer instead of splitting at spaces, and store the
-    tokens with the vectors."""
+    pretokenized: bool = False
+    """The words of the text are separated by spaces. Default: split each line with the model's
+    tokenizer."""
     forget_sentences: bool = False
-    """HDF5 only: omit sentence_to_index, which contains the full text."""
+    """HDF5 only: omit sentence_to_index, which maps each line to its key. The words are always
+    stored."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""
     precision: str | None = None
@@ -173,7 +175,14 @@ class EvaluateConfig:
 
     GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "Model": ("model", "options", "vocab", "softmax"),
-        "Text": ("split", "raw", "keep_blank_lines", "input_format", "text_field", "drop_tail"),
+        "Text": (
+            "split",
+            "pretokenized",
+            "keep_blank_lines",
+            "input_format",
+            "text_field",
+            "drop_tail",
+        ),
         "Computation": ("state", "batch_size", "unroll", "device"),
     }
 
@@ -192,8 +201,9 @@ class EvaluateConfig:
     """Number of time steps per segment. Only affects speed and memory."""
     split: str = "test"
     """Split to evaluate on, if the text is a prepared corpus."""
-    raw: bool = False
-    """Tokenize each line with the model's tokenizer instead of splitting at spaces."""
+    pretokenized: bool = False
+    """The words of the text are separated by spaces. Default: split each line with the model's
+    tokenizer."""
     keep_blank_lines: bool = False
     """Treat blank lines as empty sentences. Default: skip blank lines."""
     input_format: InputFormat | None = None

@@ -27,9 +27,17 @@ class ReadingConfig:
     .tsv)."""
     text_field: str = "text"
     """Name of the JSON Lines field or of the CSV, TSV or Parquet column that contains the text."""
+    pretokenized: bool = False
+    """The words of the text are separated by spaces. The tokenizer is stored in the model, but not
+    applied to this text."""
 
     def __post_init__(self) -> None:
         """Validate conflicting options."""
+        if self.tokenizer == "characters-and-spaces" and self.pretokenized:
+            raise ConfigError(
+                "--pretokenized cannot be used with the tokenizer characters-and-spaces, whose "
+                "words include white space. Omit it."
+            )
         if self.tokenizer == "characters-and-spaces" and self.sentences == "split":
             raise ConfigError(
                 "--sentences split cannot be used with the tokenizer characters-and-spaces, "

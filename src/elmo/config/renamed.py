@@ -49,6 +49,13 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "PretrainConfig": {"regular": "regularization"},
     "FinetuneConfig": {"regular": "regularization"},
 }
+# Old name of a switch to the new name of its opposite, by config class.
+NEGATED_FIELDS: dict[str, dict[str, str]] = {
+    "EmbedConfig": {"raw": "pretokenized"},
+    "EvaluateConfig": {"raw": "pretokenized"},
+    "TaskPredictConfig": {"raw": "pretokenized"},
+    "JobSettings": {"raw": "pretokenized"},
+}
 # Old value to new value, by config class and field.
 RENAMED_VALUES: dict[tuple[str, str], dict[str, str | None]] = {
     ("TaskConfig", "task"): {
@@ -96,9 +103,14 @@ def upgrade(cls: type, data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     fields = RENAMED_FIELDS.get(cls.__name__, {})
+    negated = NEGATED_FIELDS.get(cls.__name__, {})
     hints = get_type_hints(cls)
     upgraded: dict[str, Any] = {}
     for old, value in data.items():
+        if old in negated:
+            if value is not None:
+                upgraded[negated[old]] = not value if isinstance(value, bool) else value
+            continue
         name = fields[old] if old in fields else str(old)
         section = hints.get(name)
         if isinstance(section, type) and dataclasses.is_dataclass(section):

@@ -75,6 +75,9 @@ class ExamplesConfig:
     """Character encoding of the files. Default: UTF-8, or UTF-16 if there is a byte order mark."""
     tokenizer: str | None = None
     """Tokenizer for raw text. Default: the tokenizer of the ELMo model."""
+    pretokenized: bool = False
+    """The words of the texts in tables and JSON Lines are separated by spaces, so the tokenizer is
+    not applied to these files."""
     dev_share: float = 0.1
     """Fraction of the training set to use as the development set if --dev is not given."""
     fraction: float = 1.0
@@ -442,7 +445,7 @@ class TaskPredictConfig:
 
     Examples:
       elmo task predict ner sentences.txt answers.jsonl
-      echo "He lives in Seoul ." | elmo task predict ner - - --to conll
+      echo "He lives in Seoul." | elmo task predict ner - - --to conll
     """
 
     model: str
@@ -459,8 +462,8 @@ class TaskPredictConfig:
     to: Literal["auto", "jsonl", "conll"] = "auto"
     """Output format. jsonl: JSON Lines. conll: one word and its tag per line. auto: determined by
     the extension of the output file, otherwise jsonl."""
-    raw: bool | None = None
-    """Tokenize the text with the model's tokenizer instead of splitting at spaces. Default: same as
-    in training."""
+    pretokenized: bool = False
+    """The words of the text are separated by spaces. Default: split the text with the tokenizer of
+    the task, which is that of its ELMo model unless --tokenizer was set in training."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""

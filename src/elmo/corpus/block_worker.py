@@ -13,7 +13,7 @@ from elmo.config import ReadingConfig
 from elmo.corpus.external_sort import Provisional, RunWriter
 from elmo.corpus.sentence_reader import (
     characters_by_sentence,
-    reading_tokenizer,
+    reading_splitter,
     to_sentences,
 )
 from elmo.corpus.text_sources import Block
@@ -97,7 +97,7 @@ class BlockWorker:
         """
         self.job = job
         self.stem = job.folder / f"worker-{number}"
-        self.tokenizer = reading_tokenizer(job.reading)
+        self.split = reading_splitter(job.reading)
         self.runs = RunWriter(job.folder, f"run-{number}", job.limit)
         self.n_words = self.n_sentences = 0
 
@@ -114,7 +114,7 @@ class BlockWorker:
         # The first number counts the characters before the first sentence.
         all_characters = [np.zeros(1, dtype=np.int64)]
         while part := list(islice(lines, LINES)):
-            split = to_sentences(part, self.tokenizer, self.job.reading)
+            split = to_sentences(part, self.split, self.job.reading)
             sentences = split.sentences
             if self.job.keep:
                 characters = characters_by_sentence(part, split)

@@ -1,6 +1,7 @@
 """The command `prepare`: writes a corpus folder in one pass over the text, in bounded memory."""
 
 import dataclasses
+import logging
 import re
 import shutil
 import time
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from elmo.config import CorpusConfig, PrepareConfig
 from elmo.corpus.block_worker import CountedBlock
 from elmo.corpus.external_sort import merged_counts, run_table, write_table
-from elmo.corpus.sentence_reader import reading_tokenizer
+from elmo.corpus.sentence_reader import reading_splitter
 from elmo.corpus.shards import (
     COUNTS,
     HEADER,
@@ -37,7 +38,10 @@ from elmo.errors import InputError, OutputError, listing
 from elmo.files import atomic_folder
 from elmo.progress import Progress
 from elmo.text.input_lines import STDIN
+from elmo.text.tokenizer import WhitespaceTokenizer
 from elmo.text.vocabulary import Vocabulary
+
+logger = logging.getLogger(__name__)
 
 TRAIN, VALID, TEST = SPLITS
 
@@ -100,12 +104,18 @@ def prepare(config: PrepareConfig) -> PrepareResult:
     out = Path(config.out)
     _check_target(out)
     texts = _texts(config)
-    tokenizer = reading_tokenizer(config.corpus.reading)
+    reading_splitter(config.corpus.reading)  # report an unknown tokenizer before reading
+    if config.corpus.reading.pretokenized and config.corpus.reading.tokenizer is None:
+        logger.warning(
+            "Models trained on this corpus will split raw text at white space. Name the tokenizer "
+            "that was applied to the text with --tokenizer."
+        )
     vocabulary = None
     if config.corpus.vocab is not None:
         vocabulary = Vocabulary.load(Path(config.corpus.vocab))
         vocabulary.require_special_tokens()
-    reading = dataclasses.replace(config.corpus.reading, tokenizer=tokenizer.name)
+    tokenizer = config.corpus.reading.tokenizer or WhitespaceTokenizer.name
+    reading = dataclasses.replace(config.corpus.reading, tokenizer=tokenizer)
     with atomic_folder(out) as folder:
         work = folder / "unfinished"
         work.mkdir()

@@ -11,13 +11,13 @@ from elmo.config import InputFormat, ReadingConfig
 from elmo.corpus.shards import DistinctWords, Numbers, Split
 from elmo.corpus.text_sources import read_blocks, resolve
 from elmo.errors import ConfigError
+from elmo.text.line_splitter import SplitFunction, TextCheck, line_splitter
 from elmo.text.sentences import split_sentences
-from elmo.text.tokenizer import Tokenizer, WhitespaceTokenizer, get_tokenizer
 
 
-def reading_tokenizer(reading: ReadingConfig) -> Tokenizer:
-    """Return the tokenizer for a reading config; the default splits at white space."""
-    return get_tokenizer(reading.tokenizer or WhitespaceTokenizer.name)
+def reading_splitter(reading: ReadingConfig) -> SplitFunction:
+    """Return the function that splits lines into words; the default splits at white space."""
+    return line_splitter(reading.tokenizer, pretokenized=reading.pretokenized)
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class LineSentences:
 
 
 def to_sentences(
-    lines: Sequence[str], tokenizer: Tokenizer, reading: ReadingConfig
+    lines: Sequence[str], split: SplitFunction, reading: ReadingConfig
 ) -> LineSentences:
-    """Tokenize lines and split them into sentences."""
-    sentences: list[list[str]] = list(map(tokenizer.words, lines))
+    """Split lines into words and sentences."""
+    sentences: list[list[str]] = list(map(split, lines))
     if reading.sentences == "split":
         # A blank line contains no sentence, but can itself be kept as an empty one.
         blank: list[list[str]] = [[]] if reading.keep_blank_lines else []
@@ -84,26 +84,36 @@ def characters_by_sentence(lines: Sequence[str], split: LineSentences) -> Number
 
 def read_sentences(inputs: Sequence[str], reading: ReadingConfig) -> Iterator[list[str]]:
     """Yield the sentences in files, globs or standard input as lists of words."""
-    tokenizer = reading_tokenizer(reading)
+    split = reading_splitter(reading)
     blocks = read_blocks(resolve(inputs), reading.text_field, reading.input_format)
     for block in blocks:
-        yield from to_sentences(block.lines(), tokenizer, reading).sentences
+        yield from to_sentences(block.lines(), split, reading).sentences
 
 
-def read_corpus(inputs: Sequence[str], reading: ReadingConfig) -> tuple[DistinctWords, Split]:
-    """Read files, globs or standard input as an in-memory corpus with its number of characters."""
-    tokenizer = reading_tokenizer(reading)
+def read_corpus(
+    inputs: Sequence[str], reading: ReadingConfig, check: TextCheck | None = None
+) -> tuple[DistinctWords, Split]:
+    """Read files, globs or standard input as an in-memory corpus with its number of characters.
+
+    Args:
+        inputs: File names, globs, and - for standard input.
+        reading: How text is split into sentences and words.
+        check: Check of the first lines, if unexpected text should be reported.
+    """
+    split = reading_splitter(reading)
     n_characters = 0
 
     def sentences() -> Iterator[list[str]]:
         nonlocal n_characters
         for block in read_blocks(resolve(inputs), reading.text_field, reading.input_format):
             lines = block.lines()
+            if check is not None:
+                check.check(lines)
             n_characters += count_characters(lines)
-            yield from to_sentences(lines, tokenizer, reading).sentences
+            yield from to_sentences(lines, split, reading).sentences
 
-    words, split = corpus_of(sentences())
-    return words, dataclasses.replace(split, n_characters=n_characters)
+    words, in_memory = corpus_of(sentences())
+    return words, dataclasses.replace(in_memory, n_characters=n_characters)
 
 
 def reject_file_options(corpus: str, input_format: InputFormat | None, text_field: str) -> None:

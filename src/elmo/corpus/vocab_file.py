@@ -10,7 +10,7 @@ import numpy as np
 
 from elmo.config import VocabConfig
 from elmo.corpus.external_sort import merged_counts, write_table
-from elmo.corpus.sentence_reader import reading_tokenizer, reject_file_options
+from elmo.corpus.sentence_reader import reading_splitter, reject_file_options
 from elmo.corpus.shards import Corpus, DistinctWords, Numbers, is_corpus, open_table
 from elmo.corpus.text_sources import resolve
 from elmo.corpus.word_counts import count_text
@@ -58,17 +58,17 @@ def vocab(config: VocabConfig) -> VocabResult:
     started = time.monotonic()
     out = Path(config.out)
     if len(config.input) == 1 and is_corpus(Path(config.input[0])):
-        if config.reading.tokenizer is not None:
+        if config.reading.tokenizer is not None or config.reading.pretokenized:
             raise ConfigError(
                 f"{config.input[0]} is a prepared corpus, whose text is already tokenized. Omit "
-                "--tokenizer."
+                "--tokenizer and --pretokenized."
             )
         reject_file_options(config.input[0], config.reading.input_format, config.reading.text_field)
         corpus = Corpus.open(Path(config.input[0]))
         with atomic_path(out) as partial:
             return _write(config, partial, corpus.words, corpus.counts, started)
     texts = {"text": resolve(config.input)}
-    reading_tokenizer(config.reading)  # report an unknown tokenizer before the text is read
+    reading_splitter(config.reading)  # report an unknown tokenizer before the text is read
     with (
         atomic_path(out) as partial,
         tempfile.TemporaryDirectory(

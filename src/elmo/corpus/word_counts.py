@@ -13,6 +13,7 @@ from elmo.corpus.external_sort import merge_runs
 from elmo.corpus.text_sources import read_blocks, total_bytes
 from elmo.corpus.worker_pool import process_blocks
 from elmo.progress import Progress
+from elmo.text.line_splitter import OPTION_REMEDY, TextCheck
 from elmo.threads import n_cores
 
 DICTIONARY_BYTES = 2**29
@@ -44,10 +45,13 @@ def count_text(
     n_workers = workers or n_cores()
     limit = max(DICTIONARY_BYTES // n_workers, min(MIN_DICTIONARY_BYTES, DICTIONARY_BYTES))
     text_names: list[str] = []
+    check = TextCheck(reading.tokenizer, pretokenized=reading.pretokenized, remedy=OPTION_REMEDY)
 
     def tasks() -> Iterator[CountingTask]:
         for name, files in texts.items():
             for block in read_blocks(files, reading.text_field, reading.input_format):
+                if not text_names:
+                    check.check(block.lines())
                 text_names.append(name)
                 yield CountingTask(block, counted=name == counted)
 

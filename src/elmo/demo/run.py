@@ -247,7 +247,7 @@ def _embed(model: str, folder: Path) -> str:
     """Write the vectors of the sentences to a file and return a summary."""
     lines, vectors = folder / "sentences.txt", folder / "vectors.h5"
     lines.write_text("".join(f"{line}\n" for line in RIVER + MONEY), encoding="utf-8")
-    result = embed(EmbedConfig(str(lines), str(vectors), model=model, raw=True))
+    result = embed(EmbedConfig(str(lines), str(vectors), model=model))
     return str(result).replace(str(vectors), vectors.name)
 
 

@@ -6,7 +6,7 @@ If the output is a folder, `sharded_job.py` runs the command as a resumable job 
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +27,7 @@ from elmo.errors import ConfigError, OutputError
 from elmo.kernels.device import default_device, move
 from elmo.progress import Progress
 from elmo.text.input_lines import STDIN, decoded_line, opened_input
+from elmo.text.line_splitter import CONVERT_REMEDY, SplitFunction, TextCheck, line_splitter
 
 # Options that are only supported for a folder of shards.
 JOB_OPTIONS = ("format", "workers", "engine", "shard_words", "storage")
@@ -51,7 +52,6 @@ def embed(config: EmbedConfig) -> EmbedResult:
             output,
             all_layers=config.layers == "all",
             index_sentences=indexed,
-            store_words=config.raw,
         ) as writer,
     ):
         size = None if config.input == STDIN else _file_size(file)
@@ -68,10 +68,13 @@ def embed(config: EmbedConfig) -> EmbedResult:
         )
         run.enable_word_cache()
         window_words = WINDOW_WORDS.get(run.device.type, WINDOW_WORDS["cpu"])
-        split = model.tokenizer.words if config.raw else str.split
+        tokenizer = model.config.text.tokenizer
+        split = line_splitter(tokenizer, pretokenized=config.pretokenized)
         started = time.monotonic()
         n_sentences = n_words = 0
-        windows = line_windows(_read_lines(file, config.input, split), n_lines, window_words)
+        check = TextCheck(tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY)
+        lines = _read_lines(file, config.input, split, check)
+        windows = line_windows(lines, n_lines, window_words)
         groups = ((window, [line.words for line in window]) for window in windows)
 
         def write(line: Line, vectors: Vectors) -> None:
@@ -115,8 +118,12 @@ def _file_size(file: BinaryIO) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _read_lines(file: BinaryIO, name: str, split: Callable[[str], list[str]]) -> Iterator[Line]:
+def _read_lines(
+    file: BinaryIO, name: str, split: SplitFunction, check: TextCheck
+) -> Iterator[Line]:
     """Yield the lines of a file, splitting only at newline characters."""
     for number, data in enumerate(file, start=1):
         text = decoded_line(data, name, number).removesuffix("\n").removesuffix("\r")
+        check.add(text)
         yield Line(text, split(text), len(data))
+    check.finish()

@@ -30,6 +30,9 @@ VERSION = 1
 # Settings that earlier versions of elmo wrote under another name.
 RENAMED_SETTINGS = {"dtype": "precision"}
 
+# How text is split, by the setting `pretokenized`.
+_SPLITS = {True: "at spaces", False: "with the model's tokenizer"}
+
 EXTENSIONS = {"parquet": ".parquet", "hdf5": ".h5", "safetensors": ".safetensors"}
 
 Data = TypeVar("Data")
@@ -45,7 +48,7 @@ class JobSettings:
         precision: Precision of the computation; never "auto".
         device: Device type, such as "cpu" or "cuda".
         batch_size: Requested number of sentences per batch; None for the default on the device.
-        raw: Whether the lines are raw text that is split by the model's tokenizer.
+        pretokenized: Whether the lines are split at spaces instead of by the model's tokenizer.
         format: File format of the shards.
         storage: Dtype of the stored vectors.
         shard_words: Approximate number of words per shard.
@@ -56,7 +59,7 @@ class JobSettings:
     precision: str
     device: str
     batch_size: int | None
-    raw: bool
+    pretokenized: bool
     format: str
     storage: str
     shard_words: int
@@ -276,6 +279,12 @@ def check_same_job(folder: Path, planned: JobSettings, current: JobSettings) -> 
             if name == "model":
                 old, new = old[:12], new[:12]
                 name = "the fingerprint of the model"
+            if name == "pretokenized":
+                raise ConfigError(
+                    f"{folder} contains a job that splits text {_SPLITS[old]}, but now it would be "
+                    f"split {_SPLITS[new]}. Resume it {'with' if old else 'without'} "
+                    "--pretokenized, or use another folder."
+                )
             raise ConfigError(
                 f"{folder} contains another job: {name} was {old}, now it is {new}. Use another "
                 "folder, or resume the job with the same options."

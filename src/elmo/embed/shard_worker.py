@@ -20,6 +20,7 @@ from elmo.embed.pending_batch import VectorOverflow
 from elmo.embed.vector_writers import VectorWriter, open_shard
 from elmo.errors import ConfigError, OutputError, shortened
 from elmo.kernels.device import move
+from elmo.text.line_splitter import line_splitter
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,9 @@ class ShardWorker:
         self.job = job
         self.folder = JobFolder(job.folder)
         self.reader = ShardTaskReader(job.texts)
-        self.split = model.tokenizer.words if config.raw else str.split
+        self.split = line_splitter(
+            model.config.text.tokenizer, pretokenized=job.settings.pretokenized
+        )
         self.run = model.encoding_run(
             layers=config.layers,
             batch_size=config.batch_size,

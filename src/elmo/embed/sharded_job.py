@@ -26,13 +26,25 @@ from elmo.embed.job_folder import (
     check_same_job,
     check_same_texts,
 )
-from elmo.embed.job_texts import InputText, ShardTask, divide_into_tasks, list_texts
+from elmo.embed.job_texts import (
+    InputText,
+    ShardTask,
+    ShardTaskReader,
+    divide_into_tasks,
+    list_texts,
+)
 from elmo.embed.local_workers import run_locally
 from elmo.embed.ray_workers import import_ray, run_on_ray
 from elmo.embed.shard_worker import ShardJob, load_model, with_absolute_paths
 from elmo.errors import ConfigError
 from elmo.kernels.device import check_device, default_device
 from elmo.progress import Progress
+from elmo.text.line_splitter import (
+    CONVERT_REMEDY,
+    TextCheck,
+    line_splitter,
+    splits_at_spaces,
+)
 
 SHARD_WORDS = 2**18
 
@@ -61,6 +73,9 @@ def embed_texts(config: EmbedConfig) -> JobResult:
     if config.engine != "ray":  # Ray workers may have devices that this machine lacks
         check_device(device)
     weights_dtype = next(model.parameters()).dtype
+    tokenizer = model.config.text.tokenizer
+    # Report a tokenizer that is not installed before anything is written.
+    line_splitter(tokenizer, pretokenized=config.pretokenized)
     settings = JobSettings(
         model=fingerprint,
         layers=str(config.layers),
@@ -68,7 +83,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         precision=resolve_compute_dtype(config.precision, weights_dtype, torch.device(device)).name,
         device=torch.device(device).type,
         batch_size=config.batch_size,
-        raw=config.raw,
+        pretokenized=config.pretokenized,
         format=config.format or "parquet",
         storage=config.storage or "float16",
         shard_words=config.shard_words or SHARD_WORDS,
@@ -134,6 +149,9 @@ def _load_or_make_plan(
     """Return the existing plan after checking it, or create and write a new plan."""
     plan = folder.plan()
     if plan is not None:
+        if splits_at_spaces(model.config.text.tokenizer):
+            # Then both values of the option mean the same.
+            settings = replace(settings, pretokenized=plan.settings.pretokenized)
         check_same_job(folder.path, plan.settings, settings)
         if _file_stamps(plan.texts) != _file_stamps(texts):
             check_same_texts(folder.path, plan, texts, _make_tasks(texts, settings, model))
@@ -150,6 +168,11 @@ def _load_or_make_plan(
     )
     # Check before anything is written.
     check_free_space(folder.path, estimated_bytes(plan, plan.tasks))
+    check = TextCheck(
+        model.config.text.tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY
+    )
+    if plan.tasks:
+        check.check(ShardTaskReader([text.name for text in texts]).lines(plan.tasks[0]))
     folder.write_plan(plan)
     return plan
 
@@ -159,7 +182,9 @@ def _file_stamps(texts: Sequence[InputText]) -> list[tuple[str, int, int]]:
 
 
 def _make_tasks(texts: Sequence[InputText], settings: JobSettings, model: ELMo) -> list[ShardTask]:
-    split = model.tokenizer.words if settings.raw else None
+    name = model.config.text.tokenizer
+    is_counted = settings.pretokenized or splits_at_spaces(name)
+    split = None if is_counted else line_splitter(name)
     total = sum(text.n_bytes for text in texts)
     with Progress("plan", total, "bytes") as progress:
         return list(divide_into_tasks(texts, settings.shard_words, split, progress.advance))
@@ -170,7 +195,7 @@ def _print_estimate(plan: JobPlan, remaining: Sequence[ShardTask], free: int) ->
     n_words = sum(task.n_words for task in remaining)
     n_done = len(plan.tasks) - len(remaining)
     done = f" ({format_count(n_done, 'shard')} already done)" if n_done else ""
-    bound = "about" if plan.settings.raw else "at most"
+    bound = "at most" if plan.settings.pretokenized else "about"
     sys.stderr.write(
         f"embed: {format_count(n_words, 'word')} into {format_count(len(remaining), 'shard')}"
         f"{done}, {bound} {format_size(estimated_bytes(plan, remaining))}; "

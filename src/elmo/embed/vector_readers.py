@@ -36,7 +36,7 @@ READ_ERRORS = (
     zlib.error,
     SafetensorError,
 )
-# Keys of an HDF5 file that are not sentences.
+# Keys of an HDF5 file that are not sentences. Earlier versions wrote the words under a key.
 OTHER_KEYS = ("sentence_to_index", "words")
 
 
@@ -205,8 +205,11 @@ class HDF5Reader:
     def read(self, index: int) -> tuple[list[str] | None, Array]:
         """Return the words and vectors of a sentence."""
         key = str(self._first_sentence + index)
-        words = None if self._words is None else json.loads(self._words[key][()])
-        return words, self._file[key][()]
+        dataset = self._file[key]
+        text = dataset.attrs.get("words")
+        if text is None and self._words is not None:
+            text = self._words[key][()]
+        return None if text is None else json.loads(text), dataset[()]
 
     def n_words(self) -> int:
         """Return the total number of words."""

@@ -48,7 +48,8 @@ class HDF5Writer:
 
     Each dataset is named by its sentence number, starting at "0". As in AllenNLP,
     `sentence_to_index` is a JSON object that maps each line to its key; repeated lines map to their
-    last occurrence. Words produced by the model's tokenizer are stored as JSON under `words/`.
+    last occurrence. The words are stored as JSON in the attribute `words` of each dataset, so that
+    the file has the same keys as one written by AllenNLP.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class HDF5Writer:
         path: Path,
         *,
         index_sentences: bool,
-        store_words: bool = False,
+        store_words: bool = True,
         sentence_keys: bool = False,
         first_sentence: int = 0,
     ) -> None:
@@ -65,7 +66,7 @@ class HDF5Writer:
         Args:
             path: File to write.
             index_sentences: Whether to write `sentence_to_index`.
-            store_words: Whether to write `words/`.
+            store_words: Whether to write the words; AllenNLP does not.
             sentence_keys: Whether to use the lines as dataset keys, which AllenNLP supports as an
                 option; call `check_sentence_keys` first.
             first_sentence: Number of the first sentence.
@@ -81,10 +82,10 @@ class HDF5Writer:
     def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
         """Add a sentence."""
         key = line.strip() if self.sentence_keys else str(self.count)
-        self.file.create_dataset(key, data=vectors)
-        self._file.check()
+        dataset = self.file.create_dataset(key, data=vectors)
         if self.store_words:
-            self.file.create_dataset(f"words/{key}", data=json.dumps(list(words)))
+            dataset.attrs["words"] = json.dumps(list(words))
+        self._file.check()
         if self.index is not None:
             self.index[line.strip()] = key
             self.n_characters += len(line)
@@ -137,24 +138,20 @@ def check_sentence_keys(lines: Iterable[str]) -> None:
 
 
 class NpzWriter:
-    """Writer for npz files with one array per sentence, named by the sentence number."""
+    """Writer for npz files with one array per sentence, named by the sentence number.
 
-    def __init__(self, path: Path, *, store_words: bool) -> None:
-        """Open the file.
+    The words are stored as JSON under `words/`.
+    """
 
-        Args:
-            path: File to write.
-            store_words: Whether to write the words as JSON under `words/`.
-        """
+    def __init__(self, path: Path) -> None:
+        """Open the file."""
         self.file = zipfile.ZipFile(path, "w", allowZip64=True)
-        self.store_words = store_words
         self.count = 0
 
     def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
         """Add a sentence."""
         self._add(str(self.count), vectors)
-        if self.store_words:
-            self._add(f"words/{self.count}", np.array(json.dumps(list(words))))
+        self._add(f"words/{self.count}", np.array(json.dumps(list(words))))
         self.count += 1
 
     def _add(self, name: str, array: NDArray[Any]) -> None:
@@ -174,7 +171,7 @@ EXTENSIONS = (".h5", ".hdf5", ".parquet", ".npz")
 
 @contextmanager
 def open_vector_file(
-    path: Path, *, all_layers: bool, index_sentences: bool, store_words: bool
+    path: Path, *, all_layers: bool, index_sentences: bool
 ) -> Iterator[VectorWriter]:
     """Open a writer for a file, which appears under its final name only once it is complete.
 
@@ -182,8 +179,6 @@ def open_vector_file(
         path: File to write; its extension determines the format.
         all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
         index_sentences: Whether to write `sentence_to_index` (HDF5 only).
-        store_words: Whether to store the words in HDF5 and npz files; Parquet files always contain
-            them.
 
     Raises:
         ConfigError: The extension is unknown.
@@ -191,12 +186,10 @@ def open_vector_file(
     """
     makers: dict[str, Callable[[Path], VectorWriter]] = {
         ".parquet": lambda partial: ParquetWriter(partial, all_layers=all_layers),
-        ".npz": lambda partial: NpzWriter(partial, store_words=store_words),
+        ".npz": NpzWriter,
     }
     for name in (".h5", ".hdf5"):
-        makers[name] = lambda partial: HDF5Writer(
-            partial, index_sentences=index_sentences, store_words=store_words
-        )
+        makers[name] = lambda partial: HDF5Writer(partial, index_sentences=index_sentences)
     extension = path.suffix.lower()
     if extension not in makers:
         raise ConfigError(
@@ -232,9 +225,7 @@ def open_shard(
             )
         if path.suffix == ".safetensors":
             return SafetensorsWriter(partial, all_layers=all_layers, storage=storage)
-        return HDF5Writer(
-            partial, index_sentences=False, store_words=True, first_sentence=first_sentence
-        )
+        return HDF5Writer(partial, index_sentences=False, first_sentence=first_sentence)
 
     with _opened_writer(path, make) as writer:
         yield writer

@@ -33,6 +33,7 @@ from elmo.model.losses import Softmax, exact_losses
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.progress import Progress
+from elmo.text.line_splitter import CONVERT_REMEDY, TextCheck, splits_at_spaces
 from elmo.text.token_batches import token_mapper
 from elmo.text.tokenizer import WhitespaceTokenizer
 
@@ -331,11 +332,11 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
         )
     result = EvaluateResult(perplexity_of(sums, ratio), config.model, config.state)
     tokenizer = model.config.text.tokenizer
-    is_tokenized = config.raw or tokenizer in (None, WhitespaceTokenizer.name)
-    if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE and not is_tokenized:
+    is_pretokenized = config.pretokenized and not splits_at_spaces(tokenizer)
+    if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE and is_pretokenized:
         logger.warning(
             "%.0f %% of the words are out of vocabulary. The model was trained on text tokenized "
-            "with %s; use --raw to tokenize this text in the same way.",
+            "with %s; omit --pretokenized to tokenize this text in the same way.",
             100 * result.perplexity.unknown_rate,
             tokenizer,
         )
@@ -352,26 +353,44 @@ def _read_text(
     config: EvaluateConfig, model: Pretrained
 ) -> tuple[DistinctWords, Split, str | None]:
     """Return the words of the text, their sentences, and the name of the tokenizer."""
+    tokenizer = model.config.text.tokenizer
     if len(config.text) == 1 and is_corpus(Path(config.text[0])):
         reject_file_options(config.text[0], config.input_format, config.text_field)
+        if config.pretokenized:
+            raise ConfigError(
+                f"{config.text[0]} is a prepared corpus, whose text is already tokenized. Omit "
+                "--pretokenized."
+            )
         corpus = Corpus.open(Path(config.text[0]))
+        _check_tokenizer(corpus.reading.tokenizer, tokenizer)
         if config.split not in corpus.splits:
             known = ", ".join(corpus.splits)
             raise ConfigError(
                 f"{config.text[0]} has no split {config.split!r}. Available splits: {known}."
             )
         return corpus.words, corpus.splits[config.split], corpus.reading.tokenizer
-    tokenizer = model.config.text.tokenizer if config.raw else None
     reading = ReadingConfig(
-        tokenizer=tokenizer or "whitespace",
+        tokenizer=tokenizer,
+        pretokenized=config.pretokenized,
         keep_blank_lines=config.keep_blank_lines,
         input_format=config.input_format,
         text_field=config.text_field,
     )
-    words, split = read_corpus(config.text, reading)
+    check = TextCheck(tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY)
+    words, split = read_corpus(config.text, reading, check)
     if not split.n_sentences:
         raise ConfigError(f"{', '.join(config.text)}: the text has no sentences.")
     return words, split, reading.tokenizer
+
+
+def _check_tokenizer(corpus: str | None, model: str | None) -> None:
+    """Warn if a corpus was tokenized differently than the text that the model was trained on."""
+    names = [name or WhitespaceTokenizer.name for name in (corpus, model)]
+    if names[0] != names[1]:
+        logger.warning(
+            "The corpus was prepared with the tokenizer %s, but the model has the tokenizer %s.",
+            *names,
+        )
 
 
 def model_tables(model: Pretrained, words: DistinctWords) -> TokenTables:

@@ -13,11 +13,10 @@ from elmo.model.network import ELMoNetwork
 from elmo.tasks.encoder import TaskEncoder
 from elmo.tasks.frozen_layers import ComputedLayers, LayerSource, chosen_layers
 from elmo.tasks.input_features import InputFeatures, TokenIndexer
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.task_model import TaskModel
 from elmo.tasks.task_types.task import Task
 from elmo.tasks.word_vectors import WordVectors
-from elmo.text.tokenizer import WhitespaceTokenizer, get_tokenizer
+from elmo.text.line_splitter import SplitFunction, line_splitter
 
 
 @dataclass(frozen=True)
@@ -44,16 +43,41 @@ def load_elmo(config: TaskConfig) -> ELMo | None:
     return ELMo.from_pretrained(config.elmo.model)
 
 
-def splitter(config: TaskConfig, elmo: ELMo | None) -> SplitFunction:
-    """Return the function that splits raw text into words.
+def task_tokenizer(config: TaskConfig, elmo: ELMo | None) -> str | None:
+    """Return the name of the tokenizer for raw text; None if text is split at white space.
 
-    It uses the tokenizer set in the config or, by default, the tokenizer of the ELMo model. Without
-    either, it splits at whitespace.
+    It is the tokenizer set in the config or, by default, that of the ELMo model.
     """
+    if config.examples.tokenizer is not None or elmo is None:
+        return config.examples.tokenizer
+    return elmo.config.text.tokenizer
+
+
+def splitter(
+    config: TaskConfig, elmo: ELMo | None, *, pretokenized: bool | None = None
+) -> SplitFunction:
+    """Return the function that splits a text into words.
+
+    Args:
+        config: Task options.
+        elmo: The ELMo model; None if ELMo is not used.
+        pretokenized: Whether the words of the text are separated by spaces. Default: as in the
+            files of examples.
+    """
+    if pretokenized is None:
+        pretokenized = config.examples.pretokenized
+    tokenizer = task_tokenizer(config, elmo)
     if config.examples.tokenizer is not None:
-        return get_tokenizer(config.examples.tokenizer).words
-    # Load the tokenizer on first use: tokenized texts do not require its package.
-    return WhitespaceTokenizer().words if elmo is None else lambda text: elmo.tokenizer.words(text)
+        return line_splitter(tokenizer, pretokenized=pretokenized)
+    # Load the tokenizer on first use: lists of words do not require its package.
+    loaded: list[SplitFunction] = []
+
+    def split(text: str) -> list[str]:
+        if not loaded:
+            loaded.append(line_splitter(tokenizer, pretokenized=pretokenized))
+        return loaded[0](text)
+
+    return split
 
 
 def build(

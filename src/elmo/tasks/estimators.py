@@ -21,9 +21,10 @@ from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
 from elmo.tasks.load_examples import split_off_dev, subsample, subsample_dev
 from elmo.tasks.not_fitted import not_fitted_error
-from elmo.tasks.readers.raw_text import SplitFunction, TrackedSplit
+from elmo.tasks.readers.raw_text import TrackedSplit
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import TASKS, check_targets
+from elmo.text.line_splitter import SplitFunction
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
 

@@ -11,9 +11,9 @@ from elmo.errors import ConfigError, InputError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers import read
 from elmo.tasks.readers.json_records import field_names
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.reader_registry import detect_reader
 from elmo.tasks.readers.text_lines import read_text
+from elmo.text.line_splitter import SplitFunction
 
 # Seed for splitting off the development set; it does not depend on the seed of the run.
 DEV_SEED = 0

@@ -14,7 +14,7 @@ from elmo.tasks.examples import Example
 from elmo.tasks.load_examples import subsample
 from elmo.tasks.lookup_model import LookupModel, build_lookup_model, load_lookup_model
 from elmo.tasks.not_fitted import not_fitted_error
-from elmo.tasks.readers.raw_text import SplitFunction
+from elmo.text.line_splitter import SplitFunction
 from elmo.train.devices import make_fabric
 
 

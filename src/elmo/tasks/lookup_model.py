@@ -50,8 +50,9 @@ from elmo.tasks.fitted_task import (
 from elmo.tasks.frozen_layers import chosen_layers
 from elmo.tasks.load_examples import read_examples, subsample
 from elmo.tasks.occurrence_lookup import OccurrenceLookup
-from elmo.tasks.readers.raw_text import SplitFunction, TrackedSplit
+from elmo.tasks.readers.raw_text import TrackedSplit
 from elmo.tasks.word_sense_lookup import WordSenseLookup
+from elmo.text.line_splitter import SplitFunction
 from elmo.text.token_batches import Sentence
 from elmo.train.devices import make_fabric
 from elmo.train.run_folder import MODEL, check_same_run, locked, write_config

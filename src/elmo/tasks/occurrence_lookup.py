@@ -15,7 +15,7 @@ from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts
 from elmo.tasks.examples import Example
 from elmo.tasks.frozen_layers import Words
 from elmo.tasks.readers.occurrence_files import occurrence_example
-from elmo.tasks.readers.raw_text import SplitFunction
+from elmo.text.line_splitter import SplitFunction
 
 
 class StoredOccurrence(NamedTuple):

@@ -1,6 +1,7 @@
 """Implements `elmo task predict` and `elmo task evaluate`."""
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from elmo.config import TaskEvaluateConfig, TaskPredictConfig
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.files import atomic_path
 from elmo.kernels.device import default_device
-from elmo.tasks.build import splitter
+from elmo.tasks.build import splitter, task_tokenizer
 from elmo.tasks.examples import Example
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.load_examples import read_examples
@@ -22,11 +23,17 @@ from elmo.tasks.prediction_tables import table_lines
 from elmo.tasks.scores.label_report import LabelReport
 from elmo.tasks.task_types.task import Task
 from elmo.text.input_lines import decoded_line, label_of, opened_input
+from elmo.text.line_splitter import TextCheck
+
+logger = logging.getLogger(__name__)
 
 # Maximum number of texts and words per prediction batch, which bounds memory for inputs of any
 # length. A longer text is predicted alone.
 MAX_TEXTS = 1024
 MAX_WORDS = 2**17
+# Tokenizers that split raw text much as most tokenized data sets are.
+SIMILAR_TOKENIZERS = (None, "whitespace", "english")
+FIT_REMEDY = "Set --tokenizer in elmo task fit"
 
 
 @dataclass(frozen=True)
@@ -106,8 +113,7 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
     n_texts = 0
     with opened_input(config.input) as file, _opened_output(config.out) as out:
         lines = table_lines(config, fitted.config) or _lines(file, config.input)
-        raw = fitted.raw if config.raw is None else config.raw
-        for batch in _batches(_examples(fitted, lines, config.input, raw=raw)):
+        for batch in _batches(_examples(fitted, lines, config)):
             n_texts += len(batch)
             for example, prediction in zip(batch, fitted.predict(batch), strict=True):
                 out.write(_format(fitted, example, prediction, is_conll=is_conll))
@@ -120,20 +126,28 @@ def _has_conll_suffix(path: str) -> bool:
 
 
 def _examples(
-    fitted: FittedTask | LookupModel, lines: Iterable[str], name: str, *, raw: bool
+    fitted: FittedTask | LookupModel, lines: Iterable[str], config: TaskPredictConfig
 ) -> Iterator[Example]:
     """Yield an example for each line.
 
     Args:
         fitted: The model.
         lines: Input lines. If the task has several texts per example, they are separated by tabs.
-        name: Name of the input for error messages.
-        raw: Whether the lines are raw text to be tokenized; if false, they are split at
-            whitespace.
+        config: Options of the command.
     """
-    split = splitter(fitted.config, fitted.elmo) if raw else str.split
+    name, pretokenized = config.input, config.pretokenized
+    split = splitter(fitted.config, fitted.elmo, pretokenized=pretokenized)
+    tokenizer = task_tokenizer(fitted.config, fitted.elmo)
+    check = TextCheck(tokenizer, pretokenized=pretokenized, remedy=FIT_REMEDY)
+    if not (fitted.raw or pretokenized or tokenizer in SIMILAR_TOKENIZERS):
+        logger.warning(
+            "The model was trained on tokenized text, but this text is split with the tokenizer "
+            "%s. If its words are separated by spaces, use --pretokenized.",
+            tokenizer,
+        )
     task = fitted.task
     for number, line in enumerate(lines, start=1):
+        check.add(line)
         texts = line.split("\t") if task.n_texts > 1 else [line]
         if len(texts) != task.n_texts:
             raise InputError(
@@ -150,6 +164,7 @@ def _examples(
                 "is exactly one prediction per line."
             )
         yield replace(example, id=str(number))
+    check.finish()
 
 
 def _empty_problem(task: Task | LookupIndex) -> str:

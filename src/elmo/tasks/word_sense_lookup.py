@@ -24,8 +24,8 @@ from elmo.evaluate.word_senses import (
     read_wordnet,
 )
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.sense_tagged_files import SenseTarget
+from elmo.text.line_splitter import SplitFunction
 
 # Default path of WordNet's index.sense file, relative to the folder that contains SemCor.
 WORDNET = Path("wordnet-3.0") / "index.sense"

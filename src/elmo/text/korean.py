@@ -37,5 +37,9 @@ def _kiwi() -> Any:
     try:
         from kiwipiepy import Kiwi
     except ImportError:
-        raise MissingExtra("the korean tokenizer", "ko") from None
+        raise MissingExtra(
+            "The korean tokenizer (not needed for tokenized text: lists of words in Python, or "
+            "--pretokenized)",
+            "ko",
+        ) from None
     return Kiwi(num_workers=1)

@@ -527,7 +527,7 @@ def test_fit_evaluate_and_predict_commands_support_coreference(tmp_path):
     result = elmo("evaluate", tmp_path / "run", table, "--reader", "gap", "--json")
     scores = json.loads(result.stdout)
     assert {"gap_f1", "masculine_f1", "feminine_f1", "bias", "examples"} == set(scores)
-    result = elmo("predict", tmp_path / "run", "-", "--raw", stdin=f"{text}\n")
+    result = elmo("predict", tmp_path / "run", "-", stdin=f"{text}\n")
     record = json.loads(result.stdout)
     assert record["words"] == ["Ann", "met", "Eve", ".", "She", "left", "."]
     for cluster in record["clusters"]:

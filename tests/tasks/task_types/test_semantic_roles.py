@@ -247,7 +247,7 @@ def test_fit_evaluate_and_predict_commands_support_semantic_roles(tmp_path):
     assert {"span_f1", "predicate_f1"} < set(scores)
     result = elmo("predict", tmp_path / "run", "-", "-", "--to", "conll", stdin="Kim ran\n")
     assert "is a model for semantic_roles. CoNLL output is only supported" in result.stderr
-    result = elmo("predict", tmp_path / "run", "-", "--raw", stdin="Kim saw Bo run there\n")
+    result = elmo("predict", tmp_path / "run", "-", stdin="Kim saw Bo run there\n")
     assert json.loads(result.stdout) == {
         "words": ["Kim", "saw", "Bo", "run", "there"],
         "frames": [

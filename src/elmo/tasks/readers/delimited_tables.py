@@ -11,8 +11,9 @@ from pathlib import Path
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, FormatError, did_you_mean
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, SplitFunction, to_words
+from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, to_words
 from elmo.tasks.readers.text_lines import read_text, split_lines
+from elmo.text.line_splitter import SplitFunction
 
 # The line on which a row ends, counted from 1, and the row.
 NumberedRow = tuple[int, list[str]]

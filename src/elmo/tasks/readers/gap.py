@@ -5,8 +5,8 @@ from pathlib import Path
 
 from elmo.errors import FormatError, InputError
 from elmo.tasks.examples import Example, IndexRange, Passage, PronounCandidates
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import read_text, split_lines
+from elmo.text.line_splitter import SplitFunction
 from elmo.text.sentences import split_sentences
 
 COLUMNS = (

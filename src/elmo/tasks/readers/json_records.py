@@ -8,8 +8,9 @@ from typing import Any
 from elmo.errors import FormatError, did_you_mean, shortened
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.json_location import JSONLocation, Location
-from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, SplitFunction, to_words
+from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, to_words
 from elmo.tasks.readers.text_lines import read_text, split_lines
+from elmo.text.line_splitter import SplitFunction
 
 
 def read_jsonl(

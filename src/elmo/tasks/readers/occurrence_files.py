@@ -4,8 +4,8 @@ from pathlib import Path
 
 from elmo.errors import FormatError, shortened
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import is_blank, read_lines
+from elmo.text.line_splitter import SplitFunction
 
 LINE_FORMATS = "a sentence; word, sentence; or word, sense, sentence, separated by tabs"
 

@@ -5,8 +5,8 @@ from typing import Any, Literal, get_args
 
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.readers.json_location import Location
+from elmo.text.line_splitter import SplitFunction
 
-SplitFunction = Callable[[str], list[str]]
 # Handling of a text without words: raise an error; keep the example with the placeholder word
 # below, so that a score counts every text of an official file (NSMC has 5 such texts in 150,000
 # training examples and 3 in 50,000 test examples); or skip the example.

@@ -19,12 +19,12 @@ from elmo.tasks.readers.json_records import read_jsonl
 from elmo.tasks.readers.occurrence_files import read_occurrences
 from elmo.tasks.readers.parallel_files import find_tags_file, read_parallel
 from elmo.tasks.readers.predicate_frames import read_conll2005, read_conll2012, read_propbank
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.sense_tagged_files import read_senses
 from elmo.tasks.readers.sentence_pair_files import read_pairs
 from elmo.tasks.readers.sentiment_trees import read_sst2, read_sst5
 from elmo.tasks.readers.squad import read_squad
 from elmo.tasks.readers.text_lines import is_blank, read_lines
+from elmo.text.line_splitter import SplitFunction
 
 AUTO = "auto"
 READERS: dict[str, Callable[..., list[Example]]] = {

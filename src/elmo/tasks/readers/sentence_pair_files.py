@@ -14,8 +14,9 @@ from elmo.tasks.readers.delimited_tables import column_names, read_table
 from elmo.tasks.readers.json_location import Location
 from elmo.tasks.readers.json_records import field_names, read_jsonl
 from elmo.tasks.readers.part_paths import split_part
-from elmo.tasks.readers.raw_text import EmptyTextPolicy, SplitFunction
+from elmo.tasks.readers.raw_text import EmptyTextPolicy
 from elmo.tasks.readers.text_lines import read_text
+from elmo.text.line_splitter import SplitFunction
 
 TEXTS = (
     ("sentence1", "sentence2"),

@@ -21,8 +21,8 @@ from elmo.tasks.readers.json_records import (
     records,
     replace_lone_surrogates,
 )
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import read_text
+from elmo.text.line_splitter import SplitFunction
 
 # An answer and the index of its first character; None if unknown.
 Answer = tuple[str, int | None]

@@ -19,11 +19,11 @@ from elmo.tasks.examples import Example, IndexRange, PronounCandidates
 from elmo.tasks.frozen_layers import Words
 from elmo.tasks.heads.coreference_head import CoreferenceHead
 from elmo.tasks.readers.coreference_files import Cluster
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.scores.coreference_scores import cluster_scores
 from elmo.tasks.scores.pronoun_scores import References, pronoun_scores
 from elmo.tasks.task_model import TaskHead
 from elmo.tasks.task_types.task import BaseTask, TextGroup, to_words
+from elmo.text.line_splitter import SplitFunction
 from elmo.text.sentences import split_sentences
 
 logger = logging.getLogger(__name__)

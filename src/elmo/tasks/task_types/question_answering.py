@@ -12,10 +12,10 @@ from elmo.config import TaskConfig, TaskEncoderConfig
 from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.frozen_layers import Words
 from elmo.tasks.heads.question_answering_head import QuestionAnsweringHead
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.scores.question_answering_scores import F1Unit, answer_scores
 from elmo.tasks.task_model import TaskHead
 from elmo.tasks.task_types.task import BaseTask, TextGroup, paired_text_groups, to_words
+from elmo.text.line_splitter import SplitFunction
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from torch import Tensor
 from elmo.config import TaskConfig, TaskEncoderConfig
 from elmo.tasks.examples import Example
 from elmo.tasks.frozen_layers import Words
-from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.scores.label_report import LabelReport
 from elmo.tasks.task_model import TaskHead
+from elmo.text.line_splitter import SplitFunction
 
 
 @dataclass(frozen=True)

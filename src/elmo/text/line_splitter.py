@@ -1,0 +1,157 @@
+"""How lines of text are split into words: by a tokenizer or, if they are tokenized, at spaces.
+
+A warning reports text that does not look as expected: raw text that is split at spaces, or
+tokenized text that is tokenized again.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+
+from elmo.text.tokenizer import EnglishTokenizer, WhitespaceTokenizer, get_tokenizer, require_known
+
+logger = logging.getLogger(__name__)
+
+SplitFunction = Callable[[str], list[str]]
+
+# Size of the sample that is checked.
+MAX_LINES = 1000
+MAX_WORDS = 20000
+# Fraction of the words of the sample. Ordinary raw text has 5 to 15 %, and tokenized text without
+# separate punctuation (Penn Treebank for language models) has 2 %.
+MIN_SHARE = 0.04
+# Remedies for raw text that is split at spaces because there is no other tokenizer.
+CONVERT_REMEDY = "Store a tokenizer in the model with elmo convert --tokenizer"
+OPTION_REMEDY = "Choose a tokenizer with --tokenizer"
+
+_FINAL_PUNCTUATION = re.compile(r"\w.*[^\w\s]")
+# Not the dashes and signs that raw text also has between spaces.
+_PUNCTUATION = re.compile(r"[,.;:!?\"'()“”‘’、。，！？]|``|''|\.\.\.")
+# Words that only occur in tokenized text.
+_TOKENIZED_WORDS = re.compile(r"<unk>|@[-,.]@|-[LR][RSC]B-", re.IGNORECASE)
+
+
+def line_splitter(tokenizer: str | None, *, pretokenized: bool = False) -> SplitFunction:
+    """Return the function that splits a line of text into words.
+
+    Args:
+        tokenizer: Name of the tokenizer; None splits at white space.
+        pretokenized: Whether the words of the text are separated by spaces, so that the tokenizer
+            is not applied.
+
+    Raises:
+        ConfigError: If the tokenizer is unknown.
+        MissingExtra: If a required package is not installed.
+    """
+    if tokenizer is not None:
+        require_known(tokenizer)
+    if pretokenized or tokenizer is None or splits_at_spaces(tokenizer):
+        return str.split
+    return get_tokenizer(tokenizer).words
+
+
+def splits_at_spaces(tokenizer: str | None) -> bool:
+    """Whether a tokenizer only splits at white space."""
+    return tokenizer in (None, WhitespaceTokenizer.name)
+
+
+class TextCheck:
+    """Warns if the first lines of a text do not look as expected; the text need not be complete."""
+
+    def __init__(self, tokenizer: str | None, *, pretokenized: bool, remedy: str) -> None:
+        """Start with an empty sample.
+
+        Args:
+            tokenizer: Name of the tokenizer; None splits at white space.
+            pretokenized: Whether the user states that the words are separated by spaces.
+            remedy: What to do if raw text is split at spaces for lack of a tokenizer.
+        """
+        self._tokenizer = tokenizer
+        self._pretokenized = pretokenized
+        self._remedy = remedy
+        self._sample: list[str] = []
+        self._n_words = 0
+        self._is_done = False
+
+    def add(self, line: str) -> None:
+        """Add a line to the sample, and check the sample once it is large enough."""
+        if self._is_done or not line.strip():
+            return
+        self._sample.append(line)
+        self._n_words += len(line.split())
+        if len(self._sample) == MAX_LINES or self._n_words >= MAX_WORDS:
+            self.finish()
+
+    def finish(self) -> None:
+        """Check the sample, unless it was checked before."""
+        if not self._is_done:
+            self._is_done = True
+            if self._pretokenized or splits_at_spaces(self._tokenizer):
+                self._check_raw()
+            # Characters are the same words whether or not punctuation is separated.
+            elif not str(self._tokenizer).startswith("characters"):
+                self._check_tokenized()
+
+    def check(self, lines: Iterable[str]) -> None:
+        """Check the first of the given lines."""
+        for line in lines:
+            self.add(line)
+            if self._is_done:
+                return
+        self.finish()
+
+    def _check_raw(self) -> None:
+        share = attached_share(self._sample)
+        if share < MIN_SHARE or looks_tokenized(self._sample):
+            return
+        remedy = self._remedy
+        if self._pretokenized:
+            remedy = "If it is, omit --pretokenized"
+        elif remedy == OPTION_REMEDY:
+            remedy += ", or use --pretokenized if the words are separated by spaces"
+        words = (word for line in self._sample for word in line.split())
+        logger.warning(
+            "The text looks like raw text, but it is split only at spaces: %.0f %% of its words "
+            "end with punctuation, such as %r. %s.",
+            100 * share,
+            next(filter(_is_attached, words)),
+            remedy,
+        )
+
+    def _check_tokenized(self) -> None:
+        if not looks_tokenized(self._sample):
+            return
+        split = line_splitter(self._tokenizer)
+        for line in self._sample:
+            if split(line) != line.split():
+                logger.warning(
+                    "The text looks tokenized, but the tokenizer (%s) splits it again: %r becomes "
+                    "%r. If its words are separated by spaces, use --pretokenized.",
+                    self._tokenizer,
+                    line.strip()[:60],
+                    " ".join(split(line))[:60],
+                )
+                return
+
+
+def attached_share(lines: Iterable[str]) -> float:
+    """Return the fraction of words, split at spaces, that end with separable punctuation."""
+    words = [word for line in lines for word in line.split()]
+    return sum(map(_is_attached, words)) / max(1, len(words))
+
+
+def _is_attached(word: str) -> bool:
+    """Whether a word ends with punctuation that is not part of it, as of an abbreviation."""
+    if not _FINAL_PUNCTUATION.fullmatch(word):
+        return False
+    parts = EnglishTokenizer().words(word)
+    return len(parts) > 1 and not re.search(r"\w", parts[-1])
+
+
+def looks_tokenized(lines: Iterable[str]) -> bool:
+    """Whether punctuation is separated by spaces, or there are words of tokenized text only."""
+    words = [word for line in lines for word in line.split()]
+    if any(map(_TOKENIZED_WORDS.fullmatch, words)):
+        return True
+    n_separate = sum(_PUNCTUATION.fullmatch(word) is not None for word in words)
+    return n_separate >= MIN_SHARE * len(words) > 0 and n_separate > sum(map(_is_attached, words))

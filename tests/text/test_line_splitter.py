@@ -1,0 +1,94 @@
+"""Tests of how lines are split into words, and of the warnings about unexpected text."""
+
+import lzma
+import os
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from elmo.errors import ConfigError
+from elmo.text import line_splitter as module
+from elmo.text.line_splitter import CONVERT_REMEDY, OPTION_REMEDY, TextCheck, line_splitter
+
+SHARED = Path(os.environ.get("ELMO_SHARED", Path(__file__).parents[3] / "shared"))
+RAW = ["She robbed a bank.", "He sat on the bank, and fell asleep.", "Mr. Kim saw it!"]
+TOKENIZED = ["She robbed a bank .", "He did n't sit on the bank , did he ?", "A <unk> saw it ."]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "pretokenized", "expected"),
+    [
+        ("english", False, ["He", "did", "n't", "sit", "."]),
+        ("english", True, ["He", "didn't", "sit."]),
+        ("whitespace", False, ["He", "didn't", "sit."]),
+        (None, False, ["He", "didn't", "sit."]),
+    ],
+)
+def test_line_splitter_applies_the_tokenizer_unless_text_is_pretokenized(
+    tokenizer, pretokenized, expected
+):
+    assert line_splitter(tokenizer, pretokenized=pretokenized)("He didn't sit.") == expected
+
+
+@pytest.mark.parametrize("pretokenized", [True, False])
+def test_line_splitter_rejects_an_unknown_tokenizer(pretokenized):
+    with pytest.raises(ConfigError, match="Unknown tokenizer 'englisch'"):
+        line_splitter("englisch", pretokenized=pretokenized)
+
+
+@pytest.mark.parametrize(
+    ("lines", "tokenizer", "pretokenized", "remedy", "message"),
+    [
+        (RAW, "english", True, CONVERT_REMEDY, "such as 'bank.'. If it is, omit --pretokenized."),
+        (RAW, None, False, CONVERT_REMEDY, "in the model with elmo convert --tokenizer."),
+        (RAW, "whitespace", False, OPTION_REMEDY, "with --tokenizer, or use --pretokenized if"),
+        (["나는 은행에 갔다."], "korean", True, CONVERT_REMEDY, "omit --pretokenized."),
+        (TOKENIZED, "english", False, CONVERT_REMEDY, "separated by spaces, use --pretokenized."),
+        (RAW, "english", False, CONVERT_REMEDY, None),
+        (TOKENIZED, "english", True, CONVERT_REMEDY, None),
+        (TOKENIZED, None, False, OPTION_REMEDY, None),
+        (TOKENIZED, "characters", False, OPTION_REMEDY, None),
+        # The tokenizer does not change these words, so nothing is wrong.
+        (["He lives in Seoul ."], "english", False, CONVERT_REMEDY, None),
+        # Full stops of abbreviations belong to their words.
+        (["Mr. and Mrs. Kim left the U.S. in Sept. 1999"], None, False, OPTION_REMEDY, None),
+        ([], "english", True, CONVERT_REMEDY, None),
+        (["", " "], "english", False, CONVERT_REMEDY, None),
+    ],
+)
+def test_text_check_warns_about_unexpected_text(
+    caplog, lines, tokenizer, pretokenized, remedy, message
+):
+    TextCheck(tokenizer, pretokenized=pretokenized, remedy=remedy).check(lines)
+    assert len(caplog.records) == (message is not None)
+    assert (message or "") in caplog.text
+
+
+def test_text_check_warns_once_as_soon_as_the_sample_is_complete(caplog, monkeypatch):
+    monkeypatch.setattr(module, "MAX_LINES", 3)
+    check = TextCheck("english", pretokenized=True, remedy=CONVERT_REMEDY)
+    for line in ("", RAW[0], RAW[1]):
+        check.add(line)
+    assert not caplog.records
+    for line in RAW * 3:
+        check.add(line)
+    check.finish()
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(("name", "tokenizer"), [("en-1", "english"), ("ko-1", "korean")])
+def test_text_check_distinguishes_raw_corpora_from_tokenized_ones(caplog, name, tokenizer):
+    path = SHARED / "data" / f"{name}.txt.xz"
+    if not path.is_file():
+        pytest.skip(f"{path} does not exist")
+    if tokenizer == "korean":
+        pytest.importorskip("kiwipiepy")
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        raw = [line for line in islice(file, 400) if line.strip()]
+    tokenized = [" ".join(line_splitter(tokenizer)(line)) for line in raw]
+    for lines, pretokenized in ((raw, False), (tokenized, True)):
+        TextCheck(tokenizer, pretokenized=pretokenized, remedy=CONVERT_REMEDY).check(lines)
+    assert not caplog.records
+    TextCheck(tokenizer, pretokenized=True, remedy=CONVERT_REMEDY).check(raw)
+    assert len(caplog.records) == 1
