@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from elmo import progress
-from elmo.progress import Progress, hidden_progress, progress_message
+from elmo.progress import Progress, duration, hidden_progress, progress_message
 
 
 @pytest.fixture
@@ -56,3 +56,26 @@ def test_hidden_progress_prints_nothing(capsys, monkeypatch):
     with hidden_progress(False):
         progress_message("done")
     assert capsys.readouterr().err == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (95, "1 min 35 s"),
+        (3605, "1 h"),
+        (7300, "2 h 1 min"),
+        (3 * 86400 + 7200, "3 d 2 h"),
+    ],
+)
+def test_duration_is_formatted_with_its_two_largest_units(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.27, "0.3 s"), (9.96, "10 s"), (8542, "2 h 22 min")]
+)
+def test_duration_has_a_decimal_place_below_ten_seconds_on_request(seconds, text):
+    assert duration(seconds, decimal=True) == text

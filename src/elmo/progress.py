@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import pairwise
 from types import TracebackType
+from typing import Any
 
 # Seconds between two plain lines, to keep logs short.
 PLAIN_INTERVAL = 10.0
@@ -40,6 +42,24 @@ def progress_message(text: str) -> None:
     """Print a line on standard error, unless progress is hidden."""
     if not progress_is_hidden():
         sys.stderr.write(f"{text}\n")
+
+
+def duration(seconds: float, *, decimal: bool = False) -> str:
+    """Format a duration with its two largest units, for example `2 h 22 min`.
+
+    Args:
+        seconds: The duration.
+        decimal: Whether to show a decimal place below ten seconds, for example `0.3 s`.
+    """
+    if decimal and seconds < 9.95:
+        return f"{seconds:.1f} s"
+    left = round(seconds)
+    units = [("d", 86400), ("h", 3600), ("min", 60), ("s", 1)]
+    for (name, size), (smaller, part) in pairwise(units):
+        if left >= size:
+            rest = left % size // part
+            return f"{left // size} {name}" + (f" {rest} {smaller}" if rest else "")
+    return f"{left} s"
 
 
 class Progress:
@@ -104,7 +124,7 @@ class Progress:
         left = spent * (self.total - self.done) / max(1.0, self.done - self._before)
         return (
             f"{self.description}: {self.done:,.0f} of {self.total:,} {self.unit}, "
-            f"about {left:,.0f} s left"
+            f"about {duration(left)} left"
         )
 
 
@@ -114,14 +134,23 @@ class RichBar:
     def __init__(self, description: str, total: int | None, unit: str, done: int) -> None:
         """Show a bar. The arguments are those of `Progress`."""
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, ProgressColumn, TextColumn
         from rich.progress import Progress as Bars
+        from rich.text import Text
+
+        class TimeLeftColumn(ProgressColumn):
+            """Column with the estimated remaining time."""
+
+            def render(self, task: Any) -> Text:
+                """Return the remaining time, or an empty text before it is known."""
+                left = task.time_remaining
+                return Text("" if left is None else f"{duration(left)} left")
 
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.completed:,.0f} " + unit),
-            TimeRemainingColumn(),
+            TimeLeftColumn(),
             console=Console(stderr=True),
             transient=True,
         )

@@ -36,7 +36,7 @@ def home(tmp_path_factory):
 def start(home, output):
     """Start the embed command in a subprocess."""
     arguments = [home / "text.txt", output, "--model", home / "model"]
-    arguments += ["--workers", "4", "--shard-words", SHARD_WORDS]
+    arguments += ["--workers", "4", "--shard-words", SHARD_WORDS, "--pretokenized"]
     return subprocess.Popen(
         [sys.executable, "-m", "elmo", "embed", *map(str, arguments)],
         stdout=subprocess.PIPE,

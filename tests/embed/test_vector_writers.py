@@ -11,7 +11,7 @@ from elmo.errors import ConfigError
 @pytest.mark.parametrize("name", ["out.H5", "out.HDF5", "out.Hdf5"])
 def test_vector_file_extension_is_case_insensitive(tmp_path, name):
     path = tmp_path / name
-    settings = {"all_layers": False, "index_sentences": True, "store_words": False}
+    settings = {"all_layers": False, "index_sentences": True}
     with open_vector_file(path, **settings) as writer:
         writer.write("a b", ["a", "b"], np.ones((2, 4), np.float32))
     with h5py.File(path) as file:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from elmo.train import progress_line
-from elmo.train.progress_line import ProgressLine, duration
+from elmo.train.progress_line import ProgressLine
 
 
 @pytest.fixture
@@ -104,19 +104,3 @@ def test_progress_line_is_updated_in_place_on_a_terminal(monkeypatch):
     assert "step 10 of 100" in screen.getvalue()
     assert "loss 4.2500" in screen.getvalue()
     assert "perplexity [80]" in screen.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.2, "0 s"),
-        (59, "59 s"),
-        (60, "1 min"),
-        (95, "1 min 35 s"),
-        (3605, "1 h"),
-        (7300, "2 h 1 min"),
-        (3 * 86400 + 7200, "3 d 2 h"),
-    ],
-)
-def test_duration_is_formatted_with_its_two_largest_units(seconds, text):
-    assert duration(seconds) == text

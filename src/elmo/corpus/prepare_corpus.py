@@ -36,7 +36,7 @@ from elmo.corpus.vocab_file import write_vocabulary
 from elmo.corpus.word_counts import count_text
 from elmo.errors import InputError, OutputError, listing
 from elmo.files import atomic_folder
-from elmo.progress import Progress
+from elmo.progress import Progress, duration
 from elmo.text.input_lines import STDIN
 from elmo.text.tokenizer import WhitespaceTokenizer
 from elmo.text.vocabulary import Vocabulary
@@ -84,10 +84,11 @@ class PrepareResult:
                 f"{split:<12}{n_words:,} words in {self.n_sentences[split]:,} sentences, "
                 f"{unknown_rate:.2%} out of vocabulary"
             )
+        time = duration(self.seconds, decimal=True)
         lines += [
             f"{'distinct':<12}{self.n_distinct:,} words",
             f"{'vocabulary':<12}{self.n_vocabulary:,} words",
-            f"{'time':<12}{self.seconds:.1f} s, {self.words_per_second:,.0f} words/s",
+            f"{'time':<12}{time}, {self.words_per_second:,.0f} words/s",
         ]
         return "\n".join(lines)
 

@@ -16,6 +16,7 @@ from elmo.corpus.text_sources import resolve
 from elmo.corpus.word_counts import count_text
 from elmo.errors import ConfigError, InputError
 from elmo.files import atomic_path
+from elmo.progress import duration
 from elmo.text.vocabulary import SKIPPED_LINE, SPECIAL_TOKENS
 
 
@@ -46,7 +47,7 @@ class VocabResult:
         return (
             f"{self.out}: {self.n_vocabulary:,} words, of {self.n_distinct:,} distinct words\n"
             f"text        {self.n_words:,} words, {unknown_rate:.2%} out of vocabulary\n"
-            f"time        {self.seconds:.1f} s, {rate:,.0f} words/s"
+            f"time        {duration(self.seconds, decimal=True)}, {rate:,.0f} words/s"
         )
 
 

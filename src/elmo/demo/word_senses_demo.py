@@ -16,6 +16,7 @@ from elmo.demo.sense_neighbors import (
 )
 from elmo.embed.embedder import ELMo
 from elmo.formats import bundled
+from elmo.progress import duration
 
 MODEL = "small-en"
 SHOWN = ("play", "bank")
@@ -47,7 +48,8 @@ class SensesResult:
         fractions = correct_fractions(self.found)
         return (
             f"{MODEL} distinguishes the two senses of {n_distinguished(fractions)} out of "
-            f"{len(fractions)} words ({len(self.found)} sentences, {self.seconds:.1f} s)."
+            f"{len(fractions)} words ({len(self.found)} sentences, "
+            f"{duration(self.seconds, decimal=True)})."
         )
 
     def __str__(self) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from elmo.progress import duration
+
 
 @dataclass(frozen=True)
 class EmbedResult:
@@ -21,7 +23,8 @@ class EmbedResult:
 
     def __str__(self) -> str:
         """Return a one-line summary."""
-        return f"{self.out}: {self.counts()} in {self.seconds:.1f} s ({self.rate():,.0f} words/s)"
+        time = duration(self.seconds, decimal=True)
+        return f"{self.out}: {self.counts()} in {time} ({self.rate():,.0f} words/s)"
 
     def counts(self) -> str:
         """Return the sentence and word counts as text."""
@@ -60,7 +63,8 @@ class JobResult(EmbedResult):
             return f"{total}; the job was already finished"
         n_old_shards = self.n_shards - self.n_new_shards
         old = f", {format_count(n_old_shards, 'shard')} written earlier" if n_old_shards else ""
-        return f"{total} in {self.seconds:.1f} s ({self.rate():,.0f} words/s{old})"
+        time = duration(self.seconds, decimal=True)
+        return f"{total} in {time} ({self.rate():,.0f} words/s{old})"
 
     def rate(self) -> float:
         """Return the speed of this call in words per second."""

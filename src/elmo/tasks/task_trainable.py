@@ -13,6 +13,7 @@ from elmo import __version__
 from elmo.config import OptimizerConfig, TaskConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
+from elmo.progress import duration
 from elmo.tasks.examples import Example, examples_signature
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.renamed_records import upgrade_weights
@@ -24,7 +25,6 @@ from elmo.train.optim import (
     seed_step,
     set_rate,
 )
-from elmo.train.progress_line import duration
 from elmo.train.run_state import RunState
 from elmo.train.trainable import StepResult, Watch
 

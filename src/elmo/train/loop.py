@@ -20,12 +20,13 @@ import torch
 from elmo import __version__
 from elmo.errors import TrainingError
 from elmo.kernels.device import is_out_of_memory
+from elmo.progress import duration
 from elmo.threads import restore_threads
 from elmo.train import checkpoint
 from elmo.train.curves import draw_curves
 from elmo.train.devices import make_fabric, reproducible
 from elmo.train.prefetch import prefetched
-from elmo.train.progress_line import ProgressLine, duration
+from elmo.train.progress_line import ProgressLine
 from elmo.train.report import Report
 from elmo.train.run_folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
 from elmo.train.run_state import MAX_RISE, Diverged, RunState

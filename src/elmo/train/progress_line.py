@@ -9,11 +9,10 @@ Only one process of a run displays it.
 import sys
 import time
 from collections import deque
-from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
-from elmo.progress import progress_is_hidden
+from elmo.progress import duration, progress_is_hidden
 
 # Seconds between two lines if the output is not a terminal.
 LINE_INTERVAL = 30.0
@@ -158,17 +157,6 @@ class ProgressLine:
         if self.learning_rate is not None:
             parts.append(f"rate {self.learning_rate:.3g}")
         return ", ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """Format a duration with its two largest units, for example `2 h 1 min`."""
-    left = round(seconds)
-    units = [("d", 86400), ("h", 3600), ("min", 60), ("s", 1)]
-    for (name, size), (smaller, part) in pairwise(units):
-        if left >= size:
-            rest = left % size // part
-            return f"{left // size} {name}" + (f" {rest} {smaller}" if rest else "")
-    return f"{left} s"
 
 
 def _rich_bars() -> Any:

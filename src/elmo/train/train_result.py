@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.evaluate.perplexity import Perplexity
-from elmo.train.progress_line import duration
+from elmo.progress import duration
 from elmo.train.run_folder import MODEL
 from elmo.train.run_plan import RunPlan
 
