@@ -93,7 +93,9 @@ def assert_task_results(name, expected):
     lines = Path("out.jsonl").read_text("utf-8").splitlines()
     assert_same(list(map(json.loads, lines)), expected["predictions"])
     scores = run("task", "evaluate", f"tasks/{name}", f"texts/{TASKS[name]}", "--json")
-    assert_same(json.loads(scores), expected["scores"])
+    scores = json.loads(scores)
+    # Scores by label were not printed by the version that wrote the folders.
+    assert_same({key: scores[key] for key in expected["scores"]}, expected["scores"])
 
 
 def assert_losses(folder, expected):

@@ -114,12 +114,12 @@ def test_resumed_run_equals_uninterrupted_run(tmp_path, model, files, monkeypatc
     whole = fit(task_config(tmp_path / "whole", **settings))
     step = TaskTrainable.step
 
-    def interrupted(self, batch, number):
+    def interrupted(self, batch, number, *arguments):
         if number == 6 and stop == "signal":
             os.kill(os.getpid(), signal.SIGINT)
         elif number == 6:
             raise ZeroDivisionError
-        return step(self, batch, number)
+        return step(self, batch, number, *arguments)
 
     monkeypatch.setattr(TaskTrainable, "step", interrupted)
     config = task_config(tmp_path / "resumed", **settings)
