@@ -190,7 +190,7 @@ def write(name, data):
         ),
         (
             edit_config(lambda record: record["config"].update(depth=2)),
-            r"unknown option depth\. Expected: out, ",
+            r"unknown option depth\. Did you mean encoder\.depth\?",
         ),
         (
             edit_config(lambda record: record["config"].update(task="x")),
