@@ -212,9 +212,9 @@ def test_repeated_embed_command_writes_identical_bytes(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"fine\nbroken \xff here\n", "line 2, byte 8"), (b"\xc3", "line 1")],
+    [(b"fine\nbroken \xff here\n", "not UTF-8 in line 2"), (b"\xc3", "line 1")],
 )
-def test_invalid_utf8_error_names_line_and_byte(run, tmp_path, content, message):
+def test_invalid_utf8_error_names_line(run, tmp_path, content, message):
     (tmp_path / "bad.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         run(source=tmp_path / "bad.txt")
@@ -259,10 +259,10 @@ def test_existing_output_file_is_unchanged_after_a_failed_run(
     writer = WRITERS[name]
     write = writer.write
 
-    def fail(self, line, words, vectors):
+    def fail(self, line, words, vectors, values):
         if line == LINES[4]:
             raise error
-        write(self, line, words, vectors)
+        write(self, line, words, vectors, values)
 
     monkeypatch.setattr(writer, "write", fail)
     expected = OutputError if isinstance(error, OSError) else error
@@ -323,9 +323,9 @@ def test_vectors_are_freed_after_they_are_written(run, tmp_path, monkeypatch, na
             references.extend(map(weakref.ref, vectors))
             yield window, vectors
 
-    def watched_write(self, line, words, vectors):
+    def watched_write(self, line, words, vectors, values):
         references.append(weakref.ref(vectors))
-        write(self, line, words, vectors)
+        write(self, line, words, vectors, values)
 
     monkeypatch.setattr(EncodingRun, "reset", watched_reset)
     monkeypatch.setattr(writer, "write", watched_write)
@@ -352,9 +352,9 @@ def test_at_most_one_window_is_computed_ahead_of_writing(run, tmp_path, monkeypa
 
         return reset(self, watched_groups(), report)
 
-    def watched_write(self, line, words, vectors):
+    def watched_write(self, line, words, vectors, values):
         events.append(None)
-        write(self, line, words, vectors)
+        write(self, line, words, vectors, values)
 
     monkeypatch.setattr(EncodingRun, "reset", watched_reset)
     monkeypatch.setattr(vector_writers.HDF5Writer, "write", watched_write)

@@ -23,20 +23,23 @@ class EmbedConfig:
       elmo embed - vectors.parquet --model my-elmo < article.txt
       elmo embed in.txt out.h5 --model M --layers all --state carry --batch-size 64
       elmo embed 'texts/*.txt.gz' vectors --workers 4
+      elmo embed reviews.csv vectors.parquet --text-column review --id-column id --columns stars
     """
 
     GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "Model": ("model", "options", "vocab"),
-        "Text": ("pretokenized",),
-        "Vectors": ("layers", "state"),
+        "Text": ("pretokenized", "sentences"),
+        "Input files": ("input_format", "text_column", "id_column", "columns"),
+        "Vectors": ("layers", "pooling", "state"),
         "Speed": ("batch_size", "device", "precision"),
         "File output": ("forget_sentences",),
         "Sharded output": ("format", "storage", "shard_words", "workers", "engine"),
     }
 
     input: str
-    """UTF-8 text with one sentence per line, or - for standard input. Sharded output also accepts a
-    directory or a quoted glob. Files ending in .gz, .bz2, .xz or .zst are decompressed."""
+    """UTF-8 text with one sentence per line, JSON lines, CSV, TSV or Parquet, or - for standard
+    input. Sharded output also accepts a directory or a quoted glob. Files ending in .gz, .bz2, .xz
+    or .zst are decompressed."""
     out: str
     """Output file. The extension selects the format: .h5, .hdf5, .parquet or .npz. Without an
     extension, a directory of shards is written; rerun the same command to resume."""
@@ -53,6 +56,21 @@ class EmbedConfig:
     pretokenized: bool = False
     """The words of the text are separated by spaces. Default: split each line with the model's
     tokenizer."""
+    sentences: Literal["line", "split"] = "line"
+    """line: each line or record is one sentence. split: it is split into sentences, each of which
+    keeps the number of its line or record (line) in the output."""
+    input_format: InputFormat | None = None
+    """Format of the input files. Default: recognize Parquet and JSON lines by content, CSV and TSV
+    by extension (.csv, .tsv)."""
+    text_column: str = "text"
+    """Name of the column or JSON field that contains the text."""
+    id_column: str | None = None
+    """Name of the column or JSON field that identifies a record; written to the output as id."""
+    columns: str | None = None
+    """Names of further columns or JSON fields to carry to the output, separated by commas."""
+    pooling: Pooling | None = None
+    """Write one vector per sentence: mean or max over its words, or first-last. Default: one vector
+    per word."""
     forget_sentences: bool = False
     """HDF5 only: omit sentence_to_index, which maps each line to its key. The words are always
     stored."""
@@ -70,7 +88,8 @@ class EmbedConfig:
     storage: Literal["float16", "float32"] | None = None
     """Number format of the stored vectors. Default: float16."""
     shard_words: int | None = None
-    """Approximate number of words per shard. Default: 262144."""
+    """Approximate number of words per shard. Default: chosen by the size of the model and the
+    device, so that a shard takes less than a minute."""
     workers: int | None = None
     """Number of worker processes. Default: 1."""
     engine: Literal["local", "ray"] | None = None

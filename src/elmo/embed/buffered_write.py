@@ -1,8 +1,8 @@
 """Groups input lines into windows and writes their vectors in a background thread."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 # Number of words whose vectors are held in memory at once; sentences are sorted by length within
@@ -22,11 +22,13 @@ class Line:
         text: The line without its line break.
         words: The words in the line.
         n_bytes: Size of the line in the input file, in bytes.
+        values: Values that are carried to the output, by name.
     """
 
     text: str
     words: list[str]
     n_bytes: int
+    values: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def line_windows(

@@ -28,6 +28,9 @@ def estimated_bytes(plan: JobPlan, tasks: Iterable[ShardTask]) -> int:
     vector = plan.dim * STORAGE_BYTES[settings.storage] + VECTOR_BYTES[settings.format]
     word = WORD_BYTES[settings.format] + max(1, plan.n_layers) * vector
     sentence = SENTENCE_BYTES[settings.format]
+    if settings.pooling is not None:
+        sentence += word
+        word = WORD_BYTES[settings.format]
     return sum(
         task.n_words * word + task.n_sentences * sentence + task.n_bytes + SHARD_BYTES
         for task in tasks

@@ -3,20 +3,22 @@
 If the output is a folder, `sharded_job.py` runs the command as a resumable job instead.
 """
 
-import os
-import stat
+import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
+import torch
 
 from elmo.config import EmbedConfig
+from elmo.corpus.input_records import InputFile
+from elmo.corpus.text_sources import total_bytes
 from elmo.embed.buffered_write import WINDOW_WORDS, Line, line_windows, write_in_background
 from elmo.embed.embed_result import EmbedResult
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import Vectors
+from elmo.embed.input_rows import RowReader, carried_names
+from elmo.embed.layer_selection import pool
 from elmo.embed.vector_writers import (
     EXTENSIONS,
     INDEX_TOO_LONG,
@@ -26,8 +28,9 @@ from elmo.embed.vector_writers import (
 from elmo.errors import ConfigError, OutputError
 from elmo.kernels.device import default_device, move
 from elmo.progress import Progress
-from elmo.text.input_lines import STDIN, decoded_line, opened_input
-from elmo.text.line_splitter import CONVERT_REMEDY, SplitFunction, TextCheck, line_splitter
+from elmo.text.line_splitter import CONVERT_REMEDY, TextCheck, line_splitter
+
+logger = logging.getLogger(__name__)
 
 # Options that are only supported for a folder of shards.
 JOB_OPTIONS = ("format", "workers", "engine", "shard_words", "storage")
@@ -45,16 +48,17 @@ def embed(config: EmbedConfig) -> EmbedResult:
         return embed_texts(config)
     _check_options_of_one_file(config)
     output = Path(config.out)
+    names = carried_names(config)
     indexed = output.suffix.lower() in (".h5", ".hdf5") and not config.forget_sentences
-    with (
-        opened_input(config.input) as file,
-        open_vector_file(
-            output,
-            all_layers=config.layers == "all",
-            index_sentences=indexed,
-        ) as writer,
-    ):
-        size = None if config.input == STDIN else _file_size(file)
+    file = InputFile(config.input, config.input_format)
+    with open_vector_file(
+        output,
+        all_layers=config.layers == "all",
+        index_sentences=indexed,
+        pooled=config.pooling is not None,
+        names=names,
+    ) as writer:
+        size = total_bytes([config.input])
         if indexed and size is not None and size > MAX_INDEX_CHARACTERS:
             raise OutputError(INDEX_TOO_LONG)
         model = ELMo.from_pretrained(config.model, options=config.options, vocab=config.vocab)
@@ -70,15 +74,18 @@ def embed(config: EmbedConfig) -> EmbedResult:
         window_words = WINDOW_WORDS.get(run.device.type, WINDOW_WORDS["cpu"])
         tokenizer = model.config.text.tokenizer
         split = line_splitter(tokenizer, pretokenized=config.pretokenized)
+        check = TextCheck(tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY)
         started = time.monotonic()
         n_sentences = n_words = 0
-        check = TextCheck(tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY)
-        lines = _read_lines(file, config.input, split, check)
-        windows = line_windows(lines, n_lines, window_words)
+        rows = RowReader(config, split).rows(file, check.add)
+        windows = line_windows(rows, n_lines, window_words)
         groups = ((window, [line.words for line in window]) for window in windows)
 
         def write(line: Line, vectors: Vectors) -> None:
-            writer.write(line.text, line.words, np.asarray(vectors))
+            array = np.asarray(vectors)
+            if config.pooling is not None:
+                array = pool(torch.from_numpy(array), config.pooling).numpy()
+            writer.write(line.text, line.words, array, line.values)
 
         with Progress("embed", size, "bytes" if size else "lines") as progress:
 
@@ -90,6 +97,9 @@ def embed(config: EmbedConfig) -> EmbedResult:
             for window in write_in_background(encode(groups, report), write):
                 n_sentences += len(window)
                 n_words += sum(len(line.words) for line in window)
+    check.finish()
+    if not n_words:
+        logger.warning("%s contains no words, so there are no vectors.", file.label)
     return EmbedResult(str(output), n_sentences, n_words, time.monotonic() - started)
 
 
@@ -110,20 +120,3 @@ def _check_options_of_one_file(config: EmbedConfig) -> None:
                 f"--{name.replace('_', '-')} is only supported if the output is a folder, but "
                 f"{config.out} is a file. Omit the option, or choose a folder as output."
             )
-
-
-def _file_size(file: BinaryIO) -> int | None:
-    """Return the size of a regular file in bytes, or None for other files such as pipes."""
-    status = os.fstat(file.fileno())
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _read_lines(
-    file: BinaryIO, name: str, split: SplitFunction, check: TextCheck
-) -> Iterator[Line]:
-    """Yield the lines of a file, splitting only at newline characters."""
-    for number, data in enumerate(file, start=1):
-        text = decoded_line(data, name, number).removesuffix("\n").removesuffix("\r")
-        check.add(text)
-        yield Line(text, split(text), len(data))
-    check.finish()

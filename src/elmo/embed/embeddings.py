@@ -5,7 +5,7 @@ import os
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, overload
@@ -28,11 +28,30 @@ class SentenceVectors:
     Attributes:
         words: Words of the sentence; None if the file does not store them.
         vectors: Word vectors of shape (words, dim), or (layers, words, dim) if all layers are
-            stored.
+            stored. If they are pooled, of shape (dim,) or (layers, dim).
+        values: Values carried from the input by name: the columns of --columns; `id` with
+            --id-column; and `line`, the number of the line or record, with --sentences split.
     """
 
     words: list[str] | None
     vectors: NDArray[Any]
+    values: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str | None:
+        """The id of the record; None without --id-column."""
+        return self.values.get("id")
+
+    @property
+    def line(self) -> int | None:
+        """The number of the line or record, from 1; None without --sentences split."""
+        line = self.values.get("line")
+        return None if line is None else int(line)
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """The values of the carried columns."""
+        return {name: value for name, value in self.values.items() if name not in ("id", "line")}
 
 
 def open_embeddings(path: str | Path, *, dtype: str | None = "float32") -> "Embeddings":
@@ -90,8 +109,9 @@ class Embeddings:
         shard = bisect_right(self._starts, index) - 1
         reader = self._reader(shard)
         with read_errors_of(self._path(shard)):
-            words, vectors = reader.read(index - self._starts[shard])
-        return SentenceVectors(words, vectors if self._dtype is None else self._convert(vectors))
+            words, vectors, values = reader.read(index - self._starts[shard])
+        vectors = vectors if self._dtype is None else self._convert(vectors)
+        return SentenceVectors(words, vectors, values)
 
     def _convert(self, vectors: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(invalid="ignore"):  # a damaged shard can hold NaN

@@ -3,6 +3,7 @@
 plan.json       written first: settings, texts and tasks
 shards/         one file per task
 records/        one file per finished shard: counts and SHA-256
+rows.jsonl      only while a job runs whose input is not lines of plain text: one record per row
 manifest.json   written last: a summary for readers of the vectors
 
 A shard without a record counts as unfinished.
@@ -22,6 +23,7 @@ from elmo.errors import ConfigError, ElmoError, FormatError
 from elmo.files import LOCK, atomic_path, clear_partials, locked, sync
 
 PLAN = "plan.json"
+ROWS = "rows.jsonl"
 MANIFEST = "manifest.json"
 SHARDS = "shards"
 RECORDS = "records"
@@ -52,6 +54,12 @@ class JobSettings:
         format: File format of the shards.
         storage: Dtype of the stored vectors.
         shard_words: Approximate number of words per shard.
+        pooling: Pooling of the word vectors; None for one vector per word.
+        sentences: Whether each line is a sentence ("line") or is split into sentences ("split").
+        input_format: Format of the input files, if it was given.
+        text_column: Column that contains the text.
+        id_column: Column that identifies a record; None for no ids.
+        columns: Further columns carried to the output, separated by commas.
     """
 
     model: str
@@ -63,6 +71,13 @@ class JobSettings:
     format: str
     storage: str
     shard_words: int
+    # The defaults are the values of jobs from versions without these settings.
+    pooling: str | None = None
+    sentences: str = "line"
+    input_format: str | None = None
+    text_column: str = "text"
+    id_column: str | None = None
+    columns: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +94,8 @@ class JobPlan:
             rounding.
         texts: Input files.
         tasks: One task per shard.
+        has_rows: Whether the tasks refer to `rows.jsonl`, to which the texts were converted,
+            instead of to the lines of the texts.
     """
 
     version: int
@@ -89,6 +106,7 @@ class JobPlan:
     n_threads: int
     texts: tuple[InputText, ...]
     tasks: tuple[ShardTask, ...]
+    has_rows: bool = False
 
     def shard(self, number: int) -> str:
         """Return the file name of the shard with the given number."""
@@ -180,6 +198,7 @@ class JobFolder:
             finally:
                 clear_partials(*parts)
                 if not (self.path / PLAN).exists():
+                    (self.path / ROWS).unlink(missing_ok=True)
                     (self.path / LOCK).unlink(missing_ok=True)
                     for part in reversed(parts) if is_new else ():
                         with suppress(OSError):
@@ -194,7 +213,7 @@ class JobFolder:
         if not (self.path / PLAN).exists():
             # A job that was killed before it wrote the plan leaves empty subfolders.
             empty = {name for name in (SHARDS, RECORDS) if not any(self.path.glob(f"{name}/*"))}
-            others = {path.name for path in self.path.iterdir()} - {LOCK} - empty
+            others = {path.name for path in self.path.iterdir()} - {LOCK, ROWS} - empty
             if others:
                 raise ConfigError(
                     f"{self.path} contains {sorted(others)[0]} but no {PLAN}, so it is not a job "

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from elmo.corpus.compressed_files import READ_ERRORS, decompressed, plain_name
-from elmo.corpus.input_format import format_of_name
 from elmo.corpus.line_blocks import BYTE_ORDER_MARK, whole_lines
 from elmo.corpus.text_sources import resolve
 from elmo.errors import ConfigError, InputError
@@ -94,7 +93,7 @@ def list_texts(source: str, output: Path) -> list[InputText]:
 
     Raises:
         ConfigError: The source is standard input, or a folder that contains the job folder.
-        InputError: A file is missing, unreadable or not plain text, or the folder is empty.
+        InputError: A file is missing or unreadable, or the folder is empty.
     """
     if source == STDIN:
         raise ConfigError(
@@ -115,11 +114,6 @@ def list_texts(source: str, output: Path) -> list[InputText]:
         names = resolve([source])
     texts = []
     for name in names:
-        if format_of_name(name) in ("jsonl", "parquet"):
-            raise InputError(
-                f"{name} is not plain text. Expected text files with one sentence per line, "
-                "optionally compressed as .gz, .bz2, .xz or .zst."
-            )
         try:
             status = os.stat(name)
         except OSError as error:
@@ -167,6 +161,7 @@ def divide_into_tasks(
     shard_words: int,
     split: Callable[[str], list[str]] | None = None,
     report: Callable[[float], None] = lambda n_bytes: None,
+    text_of: Callable[[str], str] | None = None,
 ) -> Iterator[ShardTask]:
     """Read all texts once and divide them into tasks.
 
@@ -176,6 +171,8 @@ def divide_into_tasks(
         split: Tokenizer, applied to a sample of lines to estimate the number of words. If None,
             whitespace-separated words are counted.
         report: Progress callback; receives the number of file bytes read since the last call.
+        text_of: Function that returns the text of a line whose words are counted. Default: the line
+            itself.
     """
     draft = _Draft(0, 0)
     for number, text in enumerate(texts):
@@ -185,7 +182,8 @@ def divide_into_tasks(
         with _opened(text.name) as (raw, file):
             for block in whole_lines(file, text.name):
                 start = end = 0
-                counts = _word_counts(_decoded(block, text.name, line), split)
+                lines: Iterable[str] = _decoded(block, text.name, line)
+                counts = _word_counts(map(text_of, lines) if text_of else lines, split)
                 for data, n_words in zip(io.BytesIO(block), counts, strict=True):
                     end += len(data)
                     draft.n_words += n_words

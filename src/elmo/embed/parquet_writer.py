@@ -1,7 +1,8 @@
 """Writer for Parquet files with one row per sentence: number, words and nested vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ class ParquetWriter:
         storage: str = "float32",
         first_sentence: int = 0,
         is_shard: bool = False,
+        pooled: bool = False,
+        names: Sequence[str] = (),
     ) -> None:
         """Open the file.
 
@@ -46,12 +49,16 @@ class ParquetWriter:
             storage: Dtype of the stored vectors, float16 or float32.
             first_sentence: Number of the first sentence.
             is_shard: Whether the file is a shard, for which smaller row groups are used.
+            pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
+            names: Names of further columns with strings.
         """
         columns = [
             Column("sentence", INT64),
             Column("words", STRING, depth=1),
-            Column("vectors", COLUMN_TYPES[storage], depth=3 if all_layers else 2),
+            Column("vectors", COLUMN_TYPES[storage], depth=2 + all_layers - pooled),
+            *(Column(name, STRING) for name in names),
         ]
+        self._names = tuple(names)
         self._file = ParquetFile(path, columns, f"elmo-torch version {__version__}")
         self._storage = storage
         self.group_words = SHARD_GROUP_WORDS if is_shard else ROW_GROUP_WORDS
@@ -59,9 +66,17 @@ class ParquetWriter:
         self.n_words = 0
         self.words: list[list[str]] = []
         self.vectors: list[NDArray[np.floating[Any]]] = []
+        self.values: list[Mapping[str, str | None]] = []
 
-    def write(self, line: str, words: Sequence[str], vectors: NDArray[np.floating[Any]]) -> None:
+    def write(
+        self,
+        line: str,
+        words: Sequence[str],
+        vectors: NDArray[np.floating[Any]],
+        values: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> None:
         """Add a sentence."""
+        self.values.append(values)
         self.words.append(list(words))
         self.vectors.append(vectors)
         self.n_words += len(words) + 1  # blank lines take space too
@@ -81,11 +96,12 @@ class ParquetWriter:
                 Cells([()] * len(numbers), [values], bounds),
                 Cells([(len(words),) for words in self.words], [strings]),
                 Cells([vectors.shape for vectors in self.vectors], chunks),
+                *(_string_cells([values[name] for values in self.values]) for name in self._names),
             ]
         )
         self.count += len(self.words)
         self.n_words = 0
-        self.words, self.vectors = [], []
+        self.words, self.vectors, self.values = [], [], []
 
     def close(self) -> None:
         """Write the remaining sentences and close the file."""
@@ -93,3 +109,9 @@ class ParquetWriter:
             self._flush()
         finally:
             self._file.close()
+
+
+def _string_cells(values: Sequence[str | None]) -> Cells:
+    """Return the cells of a column of strings, some of which can be null."""
+    strings = plain_strings(value for value in values if value is not None)
+    return Cells([() if value is not None else None for value in values], [strings])

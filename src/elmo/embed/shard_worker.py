@@ -14,8 +14,10 @@ from elmo.embed.buffered_write import WINDOW_WORDS, Line, line_windows, write_in
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import Vectors
 from elmo.embed.fingerprint import fingerprint
+from elmo.embed.input_rows import carried_names, parse_row
 from elmo.embed.job_folder import EXTENSIONS, SHARDS, JobFolder, JobSettings, ShardRecord, sha256_of
 from elmo.embed.job_texts import ShardTask, ShardTaskReader
+from elmo.embed.layer_selection import pool
 from elmo.embed.pending_batch import VectorOverflow
 from elmo.embed.vector_writers import VectorWriter, open_shard
 from elmo.errors import ConfigError, OutputError, shortened
@@ -34,6 +36,7 @@ class ShardJob:
         device: Device to compute on.
         n_threads: Number of threads per worker, from the plan.
         settings: Settings in the plan.
+        has_rows: Whether the only text is the file of rows to which the input was converted.
     """
 
     folder: Path
@@ -42,6 +45,7 @@ class ShardJob:
     device: str
     n_threads: int
     settings: JobSettings
+    has_rows: bool = False
 
 
 def load_model(config: EmbedConfig) -> tuple[ELMo, str]:
@@ -109,7 +113,7 @@ class ShardWorker:
         settings = self.job.settings
         name = f"{task.number:05d}{EXTENSIONS[settings.format]}"
         path = self.job.folder / SHARDS / name
-        lines = (Line(text, self.split(text), len(text)) for text in self.reader.lines(task))
+        lines = (self._line(text) for text in self.reader.lines(task))
         n_words = 0
         # A new cache per shard, so that the shard does not depend on earlier tasks.
         self.run.enable_word_cache()
@@ -118,8 +122,11 @@ class ShardWorker:
             all_layers=settings.layers == "all",
             storage=settings.storage,
             first_sentence=task.first_sentence,
+            pooled=settings.pooling is not None,
+            names=carried_names(self.job.config),
         ) as writer:
-            for window in write_in_background(self._encoded(lines), partial(_write, writer)):
+            write = partial(_write, writer, settings.pooling)
+            for window in write_in_background(self._encoded(lines), write):
                 count = sum(len(line.words) for line in window)
                 n_words += count
                 report(count)
@@ -133,6 +140,11 @@ class ShardWorker:
         )
         self.folder.write_record(record)
         return record
+
+    def _line(self, text: str) -> Line:
+        if self.job.has_rows:
+            return parse_row(text, self.split)
+        return Line(text, self.split(text), len(text))
 
     def _encoded(self, lines: Iterable[Line]) -> Iterator[tuple[list[Line], list[Vectors]]]:
         """Yield pairs of a window and the vectors of its lines, in the storage dtype.
@@ -155,5 +167,10 @@ class ShardWorker:
             ) from None
 
 
-def _write(writer: VectorWriter, line: Line, vectors: Vectors) -> None:
-    writer.write(line.text, line.words, np.asarray(vectors))
+def _write(writer: VectorWriter, pooling: str | None, line: Line, vectors: Vectors) -> None:
+    array = np.asarray(vectors)
+    if pooling is not None:
+        # In float32, so that a sum does not overflow float16.
+        pooled = pool(torch.from_numpy(array).float(), pooling)
+        array = pooled.to(torch.from_numpy(array).dtype).numpy()
+    writer.write(line.text, line.words, array, line.values)

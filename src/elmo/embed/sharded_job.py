@@ -3,6 +3,7 @@
 The whole state of a job is stored in its folder; see `job_folder.py`.
 """
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,9 @@ from elmo.embed.compute_dtype import resolve_compute_dtype
 from elmo.embed.disk_space import check_free_space, estimated_bytes
 from elmo.embed.embed_result import JobResult, format_count, format_size
 from elmo.embed.embedder import ELMo
+from elmo.embed.input_rows import has_plain_lines, row_text, write_rows
 from elmo.embed.job_folder import (
+    ROWS,
     VERSION,
     JobFolder,
     JobPlan,
@@ -46,7 +49,12 @@ from elmo.text.line_splitter import (
     splits_at_spaces,
 )
 
-SHARD_WORDS = 2**18
+MIN_SHARD_WORDS, MAX_SHARD_WORDS = 2**13, 2**18
+# Time for a shard on one slow core, and how many multiplications such a core does in a second.
+SHARD_SECONDS = 45
+MULTIPLICATIONS_PER_SECOND = 5 * 10**9
+
+logger = logging.getLogger(__name__)
 
 Engine = Callable[
     [ShardJob, Sequence[ShardTask], int, Callable[[float], None]], Iterator[ShardRecord]
@@ -76,6 +84,8 @@ def embed_texts(config: EmbedConfig) -> JobResult:
     tokenizer = model.config.text.tokenizer
     # Report a tokenizer that is not installed before anything is written.
     line_splitter(tokenizer, pretokenized=config.pretokenized)
+    names = tuple(text.name for text in texts)
+    has_rows = not has_plain_lines(config, names)
     settings = JobSettings(
         model=fingerprint,
         layers=str(config.layers),
@@ -86,7 +96,13 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         pretokenized=config.pretokenized,
         format=config.format or "parquet",
         storage=config.storage or "float16",
-        shard_words=config.shard_words or SHARD_WORDS,
+        shard_words=config.shard_words or default_shard_words(model, torch.device(device).type),
+        pooling=config.pooling,
+        sentences=config.sentences,
+        input_format=config.input_format,
+        text_column=config.text_column,
+        id_column=config.id_column,
+        columns=config.columns,
     )
     # Check the arguments here instead of in the first worker.
     model.encoding_run(
@@ -94,23 +110,29 @@ def embed_texts(config: EmbedConfig) -> JobResult:
     )
     folder = JobFolder(path)
     with folder.lock():
-        plan = _load_or_make_plan(folder, settings, texts, model, config)
-        del model
+        plan = _load_or_make_plan(folder, settings, texts, model, config, has_rows)
         records = folder.records(plan)
         remaining = [task for task in plan.tasks if task.number not in records]
         n_new_words = 0
         started = time.monotonic()
         if remaining:
+            if plan.has_rows:
+                if not (path / ROWS).exists():
+                    _write_rows(folder, texts, model, config)
+                names = (str((path / ROWS).absolute()),)
             free = check_free_space(path, estimated_bytes(plan, remaining))
             _print_estimate(plan, remaining, free)
-            names = tuple(text.name for text in texts)
             worker_config = replace(with_absolute_paths(config), precision=settings.precision)
             job = ShardJob(path.absolute(), names, worker_config, device, plan.n_threads, settings)
+            job = replace(job, has_rows=plan.has_rows)
             new = _run_tasks(job, plan, remaining)
             records |= new
             n_new_words = sum(record.n_words for record in new.values())
         if remaining or not folder.is_finished():
             folder.write_manifest(plan, records)
+        (path / ROWS).unlink(missing_ok=True)
+    if not sum(record.n_words for record in records.values()):
+        logger.warning("%s contains no words, so there are no vectors.", config.input)
     return JobResult(
         out=config.out,
         n_sentences=sum(record.n_sentences for record in records.values()),
@@ -145,16 +167,20 @@ def _load_or_make_plan(
     texts: Sequence[InputText],
     model: ELMo,
     config: EmbedConfig,
+    has_rows: bool,
 ) -> JobPlan:
     """Return the existing plan after checking it, or create and write a new plan."""
     plan = folder.plan()
     if plan is not None:
+        if config.shard_words is None:
+            settings = replace(settings, shard_words=plan.settings.shard_words)
         if splits_at_spaces(model.config.text.tokenizer):
             # Then both values of the option mean the same.
             settings = replace(settings, pretokenized=plan.settings.pretokenized)
         check_same_job(folder.path, plan.settings, settings)
         if _file_stamps(plan.texts) != _file_stamps(texts):
-            check_same_texts(folder.path, plan, texts, _make_tasks(texts, settings, model))
+            tasks = _make_tasks(folder, texts, settings, model, config, plan.has_rows)
+            check_same_texts(folder.path, plan, texts, tasks)
         return plan
     plan = JobPlan(
         version=VERSION,
@@ -164,7 +190,8 @@ def _load_or_make_plan(
         dim=model.config.dim,
         n_threads=threads_each(config.workers or 1),
         texts=tuple(texts),
-        tasks=tuple(_make_tasks(texts, settings, model)),
+        tasks=tuple(_make_tasks(folder, texts, settings, model, config, has_rows)),
+        has_rows=has_rows,
     )
     # Check before anything is written.
     check_free_space(folder.path, estimated_bytes(plan, plan.tasks))
@@ -172,7 +199,9 @@ def _load_or_make_plan(
         model.config.text.tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY
     )
     if plan.tasks:
-        check.check(ShardTaskReader([text.name for text in texts]).lines(plan.tasks[0]))
+        names = [str(folder.path / ROWS)] if has_rows else [text.name for text in texts]
+        lines = ShardTaskReader(names).lines(plan.tasks[0])
+        check.check(map(row_text, lines) if has_rows and config.sentences == "line" else lines)
     folder.write_plan(plan)
     return plan
 
@@ -181,13 +210,56 @@ def _file_stamps(texts: Sequence[InputText]) -> list[tuple[str, int, int]]:
     return [(text.name, text.n_bytes, text.modified) for text in texts]
 
 
-def _make_tasks(texts: Sequence[InputText], settings: JobSettings, model: ELMo) -> list[ShardTask]:
+def _make_tasks(
+    folder: JobFolder,
+    texts: Sequence[InputText],
+    settings: JobSettings,
+    model: ELMo,
+    config: EmbedConfig,
+    has_rows: bool,
+) -> list[ShardTask]:
+    """Divide the texts into tasks, after converting them to rows if necessary."""
     name = model.config.text.tokenizer
     is_counted = settings.pretokenized or splits_at_spaces(name)
+    # Rows of split sentences are already split into words.
+    is_counted = is_counted or (has_rows and settings.sentences == "split")
     split = None if is_counted else line_splitter(name)
+    if has_rows:
+        _write_rows(folder, texts, model, config)
+        texts = list_texts(str(folder.path / ROWS), folder.path)
     total = sum(text.n_bytes for text in texts)
+    text_of = row_text if has_rows else None
     with Progress("plan", total, "bytes") as progress:
-        return list(divide_into_tasks(texts, settings.shard_words, split, progress.advance))
+        return list(
+            divide_into_tasks(texts, settings.shard_words, split, progress.advance, text_of)
+        )
+
+
+def _write_rows(
+    folder: JobFolder, texts: Sequence[InputText], model: ELMo, config: EmbedConfig
+) -> None:
+    split = line_splitter(model.config.text.tokenizer, pretokenized=config.pretokenized)
+    total = sum(text.n_bytes for text in texts)
+    with Progress("read", total, "bytes") as progress:
+        names = [text.name for text in texts]
+        write_rows(folder.path / ROWS, names, config, split, progress.advance)
+
+
+def default_shard_words(model: ELMo, device: str) -> int:
+    """Return the default number of words per shard, which takes less than a minute.
+
+    It depends on the model and the type of device, but not on the speed measured, so that the same
+    command always writes the same shards.
+
+    Args:
+        model: The model.
+        device: Device type, such as "cpu" or "cuda".
+    """
+    if device != "cpu":
+        return MAX_SHARD_WORDS
+    n_weights = sum(weight.numel() for weight in model.network.bilm.parameters())
+    n_words = max(1, SHARD_SECONDS * MULTIPLICATIONS_PER_SECOND // n_weights)
+    return int(min(MAX_SHARD_WORDS, max(MIN_SHARD_WORDS, 2 ** (n_words.bit_length() - 1))))
 
 
 def _print_estimate(plan: JobPlan, remaining: Sequence[ShardTask], free: int) -> None:
@@ -211,4 +283,9 @@ def _run_tasks(
     engine = ENGINES[job.config.engine or "local"]
     with Progress("embed", total, "words", done=done) as progress:
         records = engine(job, remaining, job.config.workers or 1, progress.advance)
-        return {record.number: record for record in records}
+        try:
+            return {record.number: record for record in records}
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                "Finished shards are kept; run the same command again to resume."
+            ) from None

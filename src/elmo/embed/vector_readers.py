@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from elmo.embed.safetensors_writer import DTYPE_NAMES
+from elmo.embed.safetensors_writer import DTYPE_NAMES, POOLED
 from elmo.errors import ConfigError, FormatError, MissingExtra
 from elmo.formats.container import one_line
 
 Array = NDArray[Any]
+# Words (None if not stored), vectors, and values carried from the input by name.
+Row = tuple[list[str] | None, Array, dict[str, str | None]]
 # Errors that the libraries raise for damaged files; those of Arrow and json are ValueErrors.
 READ_ERRORS = (
     OSError,
@@ -46,8 +48,8 @@ class VectorReader(Protocol):
     def __len__(self) -> int:
         """Return the number of sentences."""
 
-    def read(self, index: int) -> tuple[list[str] | None, Array]:
-        """Return the words (None if not stored) and the vectors, of shape (..., words, dim)."""
+    def read(self, index: int) -> Row:
+        """Return the words (None if not stored), the vectors and the carried values."""
 
     def n_words(self) -> int:
         """Return the total number of words."""
@@ -113,28 +115,36 @@ class ParquetReader:
         self._starts: list[int] = [0, *accumulate(counts)]
         self._cached_group: tuple[int, Any] | None = None
         self._dim = dim
+        names = self._file.schema_arrow.names
+        self._names = [name for name in names if name not in ("sentence", "words", "vectors")]
+        self._is_flat = not _holds_lists(self._file.schema_arrow.field("vectors"))
 
     def __len__(self) -> int:
         """Return the number of sentences."""
         return self._starts[-1]
 
-    def read(self, index: int) -> tuple[list[str] | None, Array]:
+    def read(self, index: int) -> Row:
         """Return the words and vectors of a sentence; only its row group is read."""
         group = bisect_right(self._starts, index) - 1
         table = self._read_group(group)
         row = index - self._starts[group]
         words: list[str] = table["words"][row].as_py()
-        return words, self._vectors(table["vectors"].chunk(0).slice(row, 1))
+        values = {name: table[name][row].as_py() for name in self._names}
+        return words, self._vectors(table["vectors"].chunk(0).slice(row, 1)), values
 
     def _read_group(self, group: int) -> Any:
         if self._cached_group is None or self._cached_group[0] != group:
-            table = self._file.read_row_group(group, ["words", "vectors"]).combine_chunks()
+            names = ["words", "vectors", *self._names]
+            table = self._file.read_row_group(group, names).combine_chunks()
             self._cached_group = (group, table)
         return self._cached_group[1]
 
     def _vectors(self, column: Any) -> Array:
         """Convert a row of nested lists to an array without creating a Python object per value."""
         inner = column.flatten()
+        if self._is_flat:  # one vector per sentence
+            vector: Array = inner.to_numpy()
+            return vector
         n_layers = None
         if _holds_lists(inner):
             n_layers, inner = len(inner), inner.flatten()
@@ -202,23 +212,27 @@ class HDF5Reader:
         """Return the number of sentences."""
         return self._count
 
-    def read(self, index: int) -> tuple[list[str] | None, Array]:
+    def read(self, index: int) -> Row:
         """Return the words and vectors of a sentence."""
         key = str(self._first_sentence + index)
         dataset = self._file[key]
         text = dataset.attrs.get("words")
         if text is None and self._words is not None:
             text = self._words[key][()]
-        return None if text is None else json.loads(text), dataset[()]
+        words = None if text is None else json.loads(text)
+        return words, dataset[()], json.loads(dataset.attrs.get("values", "{}"))
 
     def n_words(self) -> int:
         """Return the total number of words."""
-        keys = (str(self._first_sentence + index) for index in range(self._count))
-        return sum(self._file[key].shape[-2] for key in keys)
+        return sum(_n_words(*self.read(index)[:2]) for index in range(self._count))
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _n_words(words: list[str] | None, vectors: Array) -> int:
+    return int(vectors.shape[-2]) if words is None else len(words)
 
 
 class SafetensorsReader:
@@ -232,24 +246,43 @@ class SafetensorsReader:
         dtype = {name: storage for storage, name in DTYPE_NAMES.items()}[vectors.get_dtype()]
         # For sentences without words: safetensors rejects an empty slice at the end of a tensor.
         self._no_vectors = np.zeros((0, *vectors.get_shape()[1:]), dtype)
+        self._is_pooled = POOLED in (self._file.metadata() or {})
+        self._value_offsets: Array | None = None
+        if "value_offsets" in self._file.keys():
+            self._value_offsets = self._file.get_tensor("value_offsets")
 
     def __len__(self) -> int:
         """Return the number of sentences."""
         return len(self._offsets) - 1
 
-    def read(self, index: int) -> tuple[list[str] | None, Array]:
+    def read(self, index: int) -> Row:
         """Return the words and vectors of a sentence."""
         start, end = (int(value) for value in self._offsets[index : index + 2])
         vectors, words = self._no_vectors, list[str]()
+        if self._is_pooled:
+            vectors = self._file.get_slice("vectors")[index : index + 1]
         if start < end:
-            vectors = self._file.get_slice("vectors")[start:end]
+            if not self._is_pooled:
+                vectors = self._file.get_slice("vectors")[start:end]
             edges = self._file.get_slice("word_offsets")[start : end + 1].tolist()
             spelling = self._file.get_slice("spelling")[edges[0] : edges[-1]].tobytes()
             words = [
                 spelling[low - edges[0] : high - edges[0]].decode("utf-8")
                 for low, high in pairwise(edges)
             ]
-        return words, vectors if vectors.ndim == 2 else vectors.transpose(1, 0, 2)
+        if self._is_pooled:
+            return words, vectors[0], self._values(index)
+        vectors = vectors if vectors.ndim == 2 else vectors.transpose(1, 0, 2)
+        return words, vectors, self._values(index)
+
+    def _values(self, index: int) -> dict[str, str | None]:
+        if self._value_offsets is None:
+            return {}
+        start, end = (int(value) for value in self._value_offsets[index : index + 2])
+        values: dict[str, str | None] = json.loads(
+            self._file.get_slice("values")[start:end].tobytes()
+        )
+        return values
 
     def n_words(self) -> int:
         """Return the total number of words."""
@@ -267,21 +300,23 @@ class NpzReader:
         """Open the file and read its table of contents."""
         self._file = np.load(path)
         self._names = set(self._file.files)
-        self._count = sum(not name.startswith("words/") for name in self._names)
+        self._count = sum(not name.startswith(("words/", "values/")) for name in self._names)
 
     def __len__(self) -> int:
         """Return the number of sentences."""
         return self._count
 
-    def read(self, index: int) -> tuple[list[str] | None, Array]:
+    def read(self, index: int) -> Row:
         """Return the words and vectors of a sentence."""
         name = f"words/{index}"
         words = json.loads(str(self._file[name])) if name in self._names else None
-        return words, self._file[str(index)]
+        name = f"values/{index}"
+        values = json.loads(str(self._file[name])) if name in self._names else {}
+        return words, self._file[str(index)], values
 
     def n_words(self) -> int:
         """Return the total number of words."""
-        return sum(self._file[str(index)].shape[-2] for index in range(self._count))
+        return sum(_n_words(*self.read(index)[:2]) for index in range(self._count))
 
     def close(self) -> None:
         """Close the file."""

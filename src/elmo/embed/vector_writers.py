@@ -9,9 +9,10 @@ per sentence.
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,9 @@ from elmo.files import atomic_path, clear_partials_of
 from elmo.formats.hdf5 import HDF5File
 
 Array = NDArray[np.floating[Any]]
+# Values carried from the input to the output, by name.
+Values = Mapping[str, str | None]
+NO_VALUES: Values = MappingProxyType({})
 
 # Maximum number of characters in sentence_to_index, which is kept in memory.
 MAX_INDEX_CHARACTERS = 2**28
@@ -36,8 +40,8 @@ INDEX_TOO_LONG = (
 class VectorWriter(Protocol):
     """Interface for writing sentences in order."""
 
-    def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
-        """Add a sentence: the input line, its words and their vectors."""
+    def write(self, line: str, words: Sequence[str], vectors: Array, values: Values) -> None:
+        """Add a sentence: the input line, its words, their vectors and the carried values."""
 
     def close(self) -> None:
         """Complete and close the file."""
@@ -48,8 +52,9 @@ class HDF5Writer:
 
     Each dataset is named by its sentence number, starting at "0". As in AllenNLP,
     `sentence_to_index` is a JSON object that maps each line to its key; repeated lines map to their
-    last occurrence. The words are stored as JSON in the attribute `words` of each dataset, so that
-    the file has the same keys as one written by AllenNLP.
+    last occurrence. The words are stored as JSON in the attribute `words` of each dataset, and
+    carried values in the attribute `values`, so that the file has the same keys as one written by
+    AllenNLP.
     """
 
     def __init__(
@@ -79,12 +84,16 @@ class HDF5Writer:
         self.count = first_sentence
         self.n_characters = 0
 
-    def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
+    def write(
+        self, line: str, words: Sequence[str], vectors: Array, values: Values = NO_VALUES
+    ) -> None:
         """Add a sentence."""
         key = line.strip() if self.sentence_keys else str(self.count)
         dataset = self.file.create_dataset(key, data=vectors)
         if self.store_words:
             dataset.attrs["words"] = json.dumps(list(words))
+        if values:
+            dataset.attrs["values"] = json.dumps(values)
         self._file.check()
         if self.index is not None:
             self.index[line.strip()] = key
@@ -140,7 +149,7 @@ def check_sentence_keys(lines: Iterable[str]) -> None:
 class NpzWriter:
     """Writer for npz files with one array per sentence, named by the sentence number.
 
-    The words are stored as JSON under `words/`.
+    The words are stored as JSON under `words/`, and carried values under `values/`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -148,9 +157,11 @@ class NpzWriter:
         self.file = zipfile.ZipFile(path, "w", allowZip64=True)
         self.count = 0
 
-    def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
+    def write(self, line: str, words: Sequence[str], vectors: Array, values: Values) -> None:
         """Add a sentence."""
         self._add(str(self.count), vectors)
+        if values:
+            self._add(f"values/{self.count}", np.array(json.dumps(values)))
         self._add(f"words/{self.count}", np.array(json.dumps(list(words))))
         self.count += 1
 
@@ -171,7 +182,12 @@ EXTENSIONS = (".h5", ".hdf5", ".parquet", ".npz")
 
 @contextmanager
 def open_vector_file(
-    path: Path, *, all_layers: bool, index_sentences: bool
+    path: Path,
+    *,
+    all_layers: bool,
+    index_sentences: bool,
+    pooled: bool = False,
+    names: Sequence[str] = (),
 ) -> Iterator[VectorWriter]:
     """Open a writer for a file, which appears under its final name only once it is complete.
 
@@ -179,13 +195,17 @@ def open_vector_file(
         path: File to write; its extension determines the format.
         all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
         index_sentences: Whether to write `sentence_to_index` (HDF5 only).
+        pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
+        names: Names of the values carried with each sentence.
 
     Raises:
         ConfigError: The extension is unknown.
         OutputError: The file cannot be written.
     """
     makers: dict[str, Callable[[Path], VectorWriter]] = {
-        ".parquet": lambda partial: ParquetWriter(partial, all_layers=all_layers),
+        ".parquet": lambda partial: ParquetWriter(
+            partial, all_layers=all_layers, pooled=pooled, names=names
+        ),
         ".npz": NpzWriter,
     }
     for name in (".h5", ".hdf5"):
@@ -203,7 +223,13 @@ def open_vector_file(
 
 @contextmanager
 def open_shard(
-    path: Path, *, all_layers: bool, storage: str, first_sentence: int
+    path: Path,
+    *,
+    all_layers: bool,
+    storage: str,
+    first_sentence: int,
+    pooled: bool = False,
+    names: Sequence[str] = (),
 ) -> Iterator[VectorWriter]:
     """Open a writer for a shard, which appears under its final name only once it is complete.
 
@@ -212,6 +238,8 @@ def open_shard(
         all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
         storage: Dtype of the stored vectors, float16 or float32.
         first_sentence: Number of the first sentence.
+        pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
+        names: Names of the values carried with each sentence.
     """
 
     def make(partial: Path) -> VectorWriter:
@@ -222,9 +250,11 @@ def open_shard(
                 storage=storage,
                 first_sentence=first_sentence,
                 is_shard=True,
+                pooled=pooled,
+                names=names,
             )
         if path.suffix == ".safetensors":
-            return SafetensorsWriter(partial, all_layers=all_layers, storage=storage)
+            return SafetensorsWriter(partial, all_layers=all_layers, storage=storage, pooled=pooled)
         return HDF5Writer(partial, index_sentences=False, first_sentence=first_sentence)
 
     with _opened_writer(path, make) as writer:

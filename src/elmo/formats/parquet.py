@@ -21,6 +21,7 @@ from elmo.errors import OutputError
 from elmo.formats.parquet_levels import (
     Shape,
     definition_levels,
+    null_levels,
     repetition_levels,
     truncate_at_zero,
 )
@@ -109,12 +110,13 @@ class Cells:
     """The content of one column for a group of rows.
 
     Attributes:
-        shapes: Shape of the array in each row, with `depth` dimensions.
+        shapes: Shape of the array in each row, with `depth` dimensions; None for a null, which only
+            a column without lists can contain.
         data: Values of all rows, little-endian, in one or more buffers.
         bounds: Encoded minimum and maximum for the column statistics, or None.
     """
 
-    shapes: Sequence[Shape]
+    shapes: Sequence[Shape | None]
     data: Sequence[bytes | memoryview]
     bounds: tuple[bytes, bytes] | None = None
 
@@ -158,11 +160,13 @@ class ParquetFile:
     def _write_chunk(self, column: Column, cells: Cells) -> Value:
         """Write a data page and return its column metadata for the footer."""
         start = self._position
-        shapes = [truncate_at_zero(shape) for shape in cells.shapes]
-        n_entries = sum(map(prod, shapes))
-        levels = _sized(definition_levels(shapes))
         if column.depth:
-            levels = _sized(repetition_levels(shapes)) + levels
+            shapes = [truncate_at_zero(shape) for shape in cells.shapes if shape is not None]
+            n_entries = sum(map(prod, shapes))
+            levels = _sized(repetition_levels(shapes)) + _sized(definition_levels(shapes))
+        else:
+            n_entries = len(cells.shapes)
+            levels = _sized(null_levels([shape is None for shape in cells.shapes]))
         size = len(levels) + sum(memoryview(part).nbytes for part in cells.data)
         if size > MAX_PAGE_BYTES:
             raise OutputError(

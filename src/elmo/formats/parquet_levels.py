@@ -32,6 +32,11 @@ def definition_levels(shapes: Sequence[Shape]) -> bytes:
     return b"".join(_run(sum(map(prod, rows)), 1 + 2 * depth) for depth, rows in groups)
 
 
+def null_levels(nulls: Sequence[bool]) -> bytes:
+    """Return the encoded definition levels of a column without lists: 0 for null, otherwise 1."""
+    return b"".join(_run(len(list(rows)), 1 - is_null) for is_null, rows in groupby(nulls))
+
+
 def repetition_levels(shapes: Sequence[Shape]) -> bytes:
     """Return the encoded Parquet repetition levels of a column.
 

@@ -1,0 +1,160 @@
+"""The rows of an embedding: the texts of the input records, with the values carried to the output.
+
+Records come from plain text, JSON lines, CSV, TSV or Parquet files, which are read in bounded
+memory. A record is one row, or one row per sentence.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from elmo.config import EmbedConfig
+from elmo.corpus.input_records import InputFile, InputRecord
+from elmo.embed.buffered_write import Line
+from elmo.errors import ConfigError
+from elmo.files import atomic_path
+from elmo.text.line_splitter import SplitFunction
+from elmo.text.sentences import split_sentences
+
+# Names of the values that a row can carry in addition to the columns chosen by the user.
+ID, LINE = "id", "line"
+# Names in the output files that a carried column must not have.
+RESERVED = ("sentence", "words", "vectors", ID, LINE)
+
+
+def carried_columns(config: EmbedConfig) -> tuple[str, ...]:
+    """Return the columns to carry to the output, except for the id.
+
+    Args:
+        config: Options of the command.
+
+    Raises:
+        ConfigError: If a name is repeated or is the name of another value in the output.
+    """
+    names = tuple(name.strip() for name in (config.columns or "").split(",") if name.strip())
+    for name in names:
+        if name in RESERVED or names.count(name) > 1:
+            reason = "is repeated" if names.count(name) > 1 else "is a name in the output"
+            raise ConfigError(
+                f"--columns {config.columns}: {name!r} {reason}. Names in the output are: "
+                f"{', '.join(RESERVED)}."
+            )
+    return names
+
+
+def carried_names(config: EmbedConfig) -> tuple[str, ...]:
+    """Return the names of all values that each row carries to the output."""
+    ids = (ID,) if config.id_column is not None else ()
+    lines = (LINE,) if config.sentences == "split" else ()
+    return (*ids, *lines, *carried_columns(config))
+
+
+class RowReader:
+    """Reads the rows of input files."""
+
+    def __init__(self, config: EmbedConfig, split: SplitFunction) -> None:
+        """Check the names of the columns.
+
+        Args:
+            config: Options of the command.
+            split: Function that splits a text into words.
+
+        Raises:
+            ConfigError: If the name of a column is invalid.
+        """
+        self._config = config
+        self._split = split
+        self._columns = carried_columns(config)
+        self._required = {config.text_column: "--text-column"}
+        self._required |= dict.fromkeys(self._columns, "--columns")
+        if config.id_column is not None:
+            self._required[config.id_column] = "--id-column"
+        self._n_records = 0
+
+    def rows(
+        self, file: InputFile, on_text: Callable[[str], None] = lambda text: None
+    ) -> Iterator[Line]:
+        """Yield the rows of a file; records are numbered over all files.
+
+        Args:
+            file: The file.
+            on_text: Function that is called with the text of each record.
+        """
+        before = file.n_read
+        for record in file.records(self._required):
+            self._n_records += 1
+            text = record.text(self._config.text_column) or ""
+            on_text(text)
+            words = self._split(text)
+            values = self._values(record)
+            n_bytes, before = file.n_read - before, file.n_read
+            if self._config.sentences == "line":
+                yield Line(text, words, n_bytes, values)
+                continue
+            # An empty text is a row too, so that no record is lost.
+            for number, sentence in enumerate(split_sentences(words) or [[]]):
+                yield Line(" ".join(sentence), sentence, 0 if number else n_bytes, values)
+
+    def _values(self, record: InputRecord) -> dict[str, str | None]:
+        values: dict[str, str | None] = {}
+        if self._config.id_column is not None:
+            values[ID] = _as_text(record.values[self._config.id_column])
+        if self._config.sentences == "split":
+            values[LINE] = str(self._n_records)
+        return values | {name: _as_text(record.values[name]) for name in self._columns}
+
+
+def _as_text(value: Any) -> str | None:
+    """Return a value as a string; values of other types as JSON, and null as None."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def has_plain_lines(config: EmbedConfig, names: Sequence[str]) -> bool:
+    """Whether all inputs are plain text whose lines are the rows, without carried values."""
+    if config.sentences == "split" or carried_names(config):
+        return False
+    if config.text_column != EmbedConfig.text_column:
+        return False
+    return all(InputFile(name, config.input_format).format == "text" for name in names)
+
+
+def write_rows(
+    path: Path,
+    names: Sequence[str],
+    config: EmbedConfig,
+    split: SplitFunction,
+    report: Callable[[float], None],
+) -> None:
+    """Write the rows of input files to a file with one JSON record per row.
+
+    Args:
+        path: File to write.
+        names: Input files.
+        config: Options of the command.
+        split: Function that splits a text into words; only used to find sentences.
+        report: Progress callback; receives the number of file bytes read since the last call.
+    """
+    is_split = config.sentences == "split"
+    reader = RowReader(config, split if is_split else lambda text: [])
+    with atomic_path(path) as partial, partial.open("w", encoding="utf-8") as file:
+        for name in names:
+            for row in reader.rows(InputFile(name, config.input_format)):
+                text = {"words": row.words} if is_split else {"text": row.text}
+                file.write(json.dumps({**text, "values": row.values}, ensure_ascii=False) + "\n")
+                report(row.n_bytes)
+
+
+def parse_row(line: str, split: SplitFunction) -> Line:
+    """Return a row from a line of a file written by `write_rows`."""
+    row = json.loads(line)
+    words = row["words"] if "words" in row else split(row["text"])
+    return Line(row.get("text", " ".join(words)), words, len(line), row["values"])
+
+
+def row_text(line: str) -> str:
+    """Return the text of a row, or its words separated by spaces."""
+    row = json.loads(line)
+    return row["text"] if "text" in row else " ".join(row["words"])

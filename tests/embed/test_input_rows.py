@@ -1,0 +1,179 @@
+"""Tests of embedding records: input formats, carried values, pooling and split sentences."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_jobs import in_this_process, run_job, write_model
+
+from elmo import open_embeddings
+from elmo.embed import sharded_job
+from elmo.embed.embedder import ELMo
+from elmo.embed.sharded_job import default_shard_words
+from elmo.errors import ConfigError, InputError
+
+pyarrow = pytest.importorskip("pyarrow")
+
+RECORDS = [
+    {"id": "a1", "review": "Good film. I liked it!", "stars": 5, "user": "kim"},
+    {"id": "a2", "review": "", "stars": 1, "user": None},
+    {"id": "a3", "review": 'Bad, "very"\nbad. Do not watch.', "stars": 2, "user": "한 별"},
+]
+OPTIONS = {"text_column": "review", "id_column": "id", "columns": "stars, user"}
+INPUTS = ["in.jsonl", "in.csv", "in.tsv", "in.parquet"]
+OUTPUTS = [
+    "out.h5",
+    "out.npz",
+    "out.parquet",
+    "shards-parquet",
+    "shards-hdf5",
+    "shards-safetensors",
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_processes(monkeypatch):
+    monkeypatch.setitem(sharded_job.ENGINES, "local", in_this_process)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("rows") / "model")
+
+
+@pytest.fixture
+def embed(tmp_path, model):
+    """Return a function that embeds a file and opens the output."""
+
+    def call(source, out="out.h5", **options):
+        if out.startswith("shards-"):
+            options = {"format": out.removeprefix("shards-"), "storage": "float32", **options}
+        options = {"pretokenized": False, **options}
+        run_job(source, tmp_path / out, model, **options)
+        return open_embeddings(tmp_path / out)
+
+    return call
+
+
+def write_records(path):
+    """Write the records in the format of the extension; line breaks become spaces in TSV."""
+    import csv
+
+    import pyarrow.parquet
+
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    elif path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(RECORDS), path)
+    elif path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(RECORDS[0]))
+            writer.writeheader()
+            writer.writerows(RECORDS)
+    else:
+        rows = [list(RECORDS[0]), *(record.values() for record in RECORDS)]
+        lines = [
+            "\t".join("" if v is None else str(v).replace("\n", " ") for v in row) for row in rows
+        ]
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("out", OUTPUTS)
+@pytest.mark.parametrize("name", INPUTS)
+def test_records_of_any_format_carry_id_and_columns_to_any_output(
+    embed, tmp_path, model, name, out
+):
+    with embed(write_records(tmp_path / name), out, **OPTIONS) as rows:
+        split = ELMo.from_pretrained(model).tokenizer.words
+        assert [row.id for row in rows] == ["a1", "a2", "a3"]
+        assert [row.words for row in rows] == [split(record["review"]) for record in RECORDS]
+        no_user = "" if name in ("in.csv", "in.tsv") else None
+        assert [row.columns for row in rows] == [
+            {"stars": "5", "user": "kim"},
+            {"stars": "1", "user": no_user},
+            {"stars": "2", "user": "한 별"},
+        ]
+        assert rows[0].line is None
+
+
+@pytest.mark.parametrize("layers", ["average", "all"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "first-last"])
+@pytest.mark.parametrize("out", OUTPUTS)
+def test_pooled_vectors_are_those_of_encode(embed, tmp_path, model, out, pooling, layers):
+    lines = ["He sat on the bank.", "", "A bank"]
+    source = tmp_path / "in.txt"
+    source.write_text("".join(f"{line}\n" for line in lines))
+    expected = ELMo.from_pretrained(model).encode(lines, pooling=pooling, layers=layers)
+    with embed(source, out, pooling=pooling, layers=layers) as rows:
+        np.testing.assert_allclose([row.vectors for row in rows], expected, rtol=0, atol=1e-6)
+        assert [row.words for row in rows][1:] == [[], ["A", "bank"]]
+        if out.startswith("shards"):
+            assert rows.verify() == 1
+
+
+@pytest.mark.parametrize("out", OUTPUTS)
+def test_split_sentences_keep_the_number_and_id_of_their_record(embed, tmp_path, model, out):
+    source = write_records(tmp_path / "in.jsonl")
+    with embed(source, out, sentences="split", **OPTIONS) as rows:
+        assert [(row.id, row.line) for row in rows] == [
+            ("a1", 1), ("a1", 1), ("a2", 2), ("a3", 3), ("a3", 3)
+        ]  # fmt: skip
+        assert [" ".join(row.words) for row in rows] == [
+            *("Good film .", "I liked it !", "", 'Bad , " very " bad .', "Do not watch ."),
+        ]
+        vectors = ELMo.from_pretrained(model).encode([["I", "liked", "it", "!"]])[0]
+        np.testing.assert_allclose(rows[1].vectors, vectors, rtol=0, atol=1e-6)
+
+
+def test_job_with_records_is_resumed_and_removes_its_rows(embed, tmp_path, model):
+    source = write_records(tmp_path / "in.csv")
+    with embed(source, "shards-parquet", shard_words=4, **OPTIONS) as rows:
+        assert len(rows.manifest.shards) > 1
+    shard = tmp_path / "shards-parquet" / "shards" / "00001.parquet"
+    content = shard.read_bytes()
+    assert not (tmp_path / "shards-parquet" / "rows.jsonl").exists()
+    shard.unlink()
+    embed(source, "shards-parquet", **OPTIONS).close()
+    assert shard.read_bytes() == content
+    source.write_text(source.read_text().replace("Good", "Fine"))
+    with pytest.raises(ConfigError, match="has changed since the job was planned"):
+        embed(source, "shards-parquet", **OPTIONS)
+    with pytest.raises(ConfigError, match="columns was stars, user, now it is None"):
+        embed(source, "shards-parquet", **{**OPTIONS, "columns": None})
+
+
+@pytest.mark.parametrize("out", ["out.h5", "shards-parquet"])
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_empty_input_causes_a_warning(embed, tmp_path, caplog, content, out):
+    (tmp_path / "empty.txt").write_text(content)
+    embed(tmp_path / "empty.txt", out).close()
+    assert caplog.text.count("contains no words, so there are no vectors") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"text_column": "text"}, InputError, "no field 'text'.* Set --text-column"),
+        ({"columns": "stars,stars"}, ConfigError, "'stars' is repeated"),
+        ({"columns": "words"}, ConfigError, "'words' is a name in the output"),
+        ({"columns": "price"}, InputError, "no field 'price'.* Set --columns"),
+        ({"id_column": "key"}, InputError, "no field 'key'.* Set --id-column"),
+    ],
+)
+@pytest.mark.parametrize("out", ["out.h5", "shards-parquet"])
+def test_wrong_column_is_reported_before_anything_is_written(
+    embed, tmp_path, options, error, message, out
+):
+    source = write_records(tmp_path / "in.jsonl")
+    with pytest.raises(error, match=message):
+        embed(source, out, **{**OPTIONS, **options})
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+def test_default_shard_size_is_a_power_of_two_that_shrinks_with_the_model():
+    small = ELMo.from_pretrained("small-en")
+    size = default_shard_words(small, "cpu")
+    assert 2**13 <= size < 2**18
+    assert size & (size - 1) == 0
+    assert default_shard_words(small, "cuda") == 2**18
