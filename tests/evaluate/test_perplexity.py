@@ -439,6 +439,36 @@ def test_evaluate_returns_loss_and_counts_of_the_slow_loop(text, folder):
     assert f"of {N_WORDS} words" in str(result)
 
 
+def test_evaluate_with_a_common_vocabulary_counts_all_other_words_as_unknown(
+    text, folder, tmp_path
+):
+    plain = run(text, folder).perplexity
+
+    def common(*words):
+        path = tmp_path / "common.txt"
+        path.write_bytes(Vocabulary([*SPECIAL_TOKENS, *words]).to_bytes())
+        return run(text, folder, common_vocab=str(path)).perplexity
+
+    # Words that the model does not know change nothing.
+    same = common(*KNOWN, "unseen")
+    assert same.n_unknown == plain.n_unknown
+    assert same.loss == pytest.approx(plain.loss, rel=1e-6)
+    fewer = common("the", "cat")
+    assert fewer.n_unknown == sum(word not in ("the", "cat") for line in SENTENCES for word in line)
+    assert fewer.forward_loss < plain.forward_loss
+    assert common().n_unknown == plain.n_words
+
+
+def test_common_vocabulary_rejects_an_adaptive_softmax_and_a_missing_file(text, folder, tmp_path):
+    with pytest.raises(ElmoError, match="Cannot read the vocabulary"):
+        run(text, folder, common_vocab=str(tmp_path / "missing.txt"))
+    model_folder.write(make_model(ADAPTIVE_CONFIG), tmp_path / "adaptive")
+    path = tmp_path / "common.txt"
+    path.write_bytes(VOCABULARY.to_bytes())
+    with pytest.raises(ConfigError, match="adaptive softmax"):
+        run(text, str(tmp_path / "adaptive"), common_vocab=str(path))
+
+
 def test_evaluate_skips_blank_lines_by_default(text, folder):
     metrics = run(text, folder).perplexity
     assert metrics.n_predictions == COUNTS[0] - 1

@@ -16,6 +16,7 @@ from elmo.model.losses import (
     exact_losses,
     full_losses,
     log_expected_count,
+    merged_losses,
     pad_vocabulary,
     sampled_losses,
 )
@@ -32,6 +33,21 @@ def random_targets(seed=0, n_words=N_WORDS, n=N):
 
 
 # ------------------------------------------------------------------------------------ full
+
+
+@pytest.mark.parametrize("chunk_values", [3 * N_WORDS, 2**26])
+def test_merged_losses_add_up_the_probabilities_of_merged_words(monkeypatch, chunk_values):
+    monkeypatch.setattr(losses, "CHUNK_VALUES", chunk_values)
+    softmax, hidden, targets = nn.Linear(DIM, N_WORDS), randn(N, DIM), random_targets()
+    merged = torch.arange(N_WORDS) % 3 == 2
+    assert 0 < merged[targets].sum() < N
+    probabilities = softmax(hidden).softmax(1)
+    expected = [
+        -row[merged].sum().log() if merged[word] else -row[word].log()
+        for row, word in zip(probabilities, targets, strict=True)
+    ]
+    found = merged_losses(softmax, hidden, targets, merged)
+    torch.testing.assert_close(found, torch.stack(expected))
 
 
 def full_with_gradients(targets):

@@ -202,6 +202,7 @@ class EvaluateConfig:
             "text_field",
             "drop_tail",
         ),
+        "Comparison": ("common_vocab",),
         "Computation": ("state", "batch_size", "unroll", "device"),
     }
 
@@ -218,6 +219,9 @@ class EvaluateConfig:
     """Number of batch rows. With --state carry, the result depends on it."""
     unroll: int = 20
     """Number of time steps per segment. Only affects speed and memory."""
+    common_vocab: str | None = None
+    """Vocabulary file, to compare models with different vocabularies. All other words count as
+    <UNK>, whose probability is then the sum of theirs."""
     split: str = "test"
     """Split to evaluate on, if the text is a prepared corpus."""
     pretokenized: bool = False

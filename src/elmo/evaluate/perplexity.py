@@ -7,6 +7,7 @@ the model on a text and is also used during training. `evaluate` implements the 
 command.
 """
 
+import dataclasses
 import logging
 import math
 from collections.abc import Iterable
@@ -14,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from elmo.config import EvaluateConfig, ReadingConfig, RegularizationConfig
 from elmo.corpus.bptt_segments import BPTTSegment, read_once
@@ -29,13 +32,14 @@ from elmo.formats.pretrained import Pretrained
 from elmo.kernels.device import default_device, move
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.model.language_model import LanguageModel
-from elmo.model.losses import Softmax, exact_losses
+from elmo.model.losses import Softmax, exact_losses, merged_losses
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.progress import Progress
 from elmo.text.line_splitter import CONVERT_REMEDY, TextCheck, splits_at_spaces
 from elmo.text.token_batches import token_mapper
 from elmo.text.tokenizer import WhitespaceTokenizer
+from elmo.text.vocabulary import UNKNOWN, Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -170,6 +174,7 @@ def measure(
     segments: Iterable[BPTTSegment],
     *,
     carry: bool,
+    merged: Tensor | None = None,
 ) -> Tensor:
     """Sum the losses and counts from which `perplexity_of` computes the perplexity.
 
@@ -182,6 +187,8 @@ def measure(
         segments: BPTT segments that cover the text once.
         carry: Whether to always carry the LSTM state over. If False, the state is reset at the
             positions marked in the segments.
+        merged: Whether each word of the softmax counts as `<UNK>`, (words,), on the device of the
+            model. None: no word but `<UNK>` itself.
 
     Returns:
         Sums on the CPU, (N_SUMS,), float64: forward loss, backward loss, and the numbers of
@@ -198,7 +205,9 @@ def measure(
                 if state is None or state.batch != segment.real.shape[1]:
                     lstm = model.bilm.config.lstm
                     state = LSTMState.zeros(lstm, segment.real.shape[1], device=device)
-                losses, state = _segment_losses(model, softmax, tables, segment, state, carry)
+                losses, state = _segment_losses(
+                    model, softmax, tables, segment, state, carry, merged
+                )
                 sums += _segment_sums(losses, tables, segment)
     finally:
         model.train(was_training)
@@ -212,6 +221,7 @@ def _segment_losses(
     segment: BPTTSegment,
     state: LSTMState,
     carry: bool,
+    merged: Tensor | None,
 ) -> tuple[Tensor, LSTMState]:
     """Return the loss of each prediction, (2, predictions), and the final LSTM state."""
     batch, device = tables.batch(segment), state.h.device
@@ -220,10 +230,14 @@ def _segment_losses(
         for array in (tables.rows[batch.words], batch.index, batch.targets, batch.resets)
     )
     hidden, h, c = model(rows.long(), index, None if carry else resets, state.h, state.c)
-    losses = [
-        exact_losses(softmax, hidden[direction].flatten(0, 1), targets[direction].flatten())
-        for direction in (0, 1)
-    ]
+    losses = []
+    for direction in (0, 1):
+        predictions = hidden[direction].flatten(0, 1), targets[direction].flatten()
+        if merged is None:
+            losses.append(exact_losses(softmax, *predictions))
+        else:
+            assert isinstance(softmax, nn.Linear)
+            losses.append(merged_losses(softmax, *predictions, merged))
     return torch.stack(losses), LSTMState(h, c)
 
 
@@ -308,8 +322,13 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     ratio = character_ratio(split, tables, text_tokenizer)
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
-    move(network, config.device or default_device())
+    device = config.device or default_device()
+    move(network, device)
     assert network.softmax is not None
+    merged = None
+    if config.common_vocab is not None:
+        merged = _words_outside(model, config.common_vocab)
+        tables = dataclasses.replace(tables, unknown=merged[tables.targets])
     segments = read_once(
         split,
         n_streams=config.batch_size,
@@ -324,6 +343,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             tables,
             _with_progress(segments, progress),
             carry=config.state == "carry",
+            merged=None if merged is None else torch.from_numpy(merged).to(device),
         )
     if not sums[2]:
         raise ConfigError(
@@ -341,6 +361,15 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             tokenizer,
         )
     return result
+
+
+def _words_outside(model: Pretrained, common_vocab: str) -> NDArray[np.bool_]:
+    """Return whether each word of the softmax counts as `<UNK>` with a common vocabulary."""
+    assert model.vocabulary is not None
+    if model.config.softmax_cutoffs:
+        raise ConfigError("common_vocab cannot be used for a model with an adaptive softmax.")
+    common = Vocabulary.load(Path(common_vocab)).ids
+    return np.array([word == UNKNOWN or word not in common for word in model.vocabulary.words])
 
 
 def _with_progress(segments: Iterable[BPTTSegment], progress: Progress) -> Iterable[BPTTSegment]:

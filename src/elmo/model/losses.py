@@ -40,6 +40,31 @@ def exact_losses(softmax: Softmax, hidden: Tensor, targets: Tensor) -> Tensor:
     return full_losses(hidden, softmax.weight, softmax.bias, targets)
 
 
+def merged_losses(softmax: nn.Linear, hidden: Tensor, targets: Tensor, merged: Tensor) -> Tensor:
+    """Return -ln p(target) of each prediction, where several words count as one.
+
+    Args:
+        softmax: Softmax of the model.
+        hidden: Hidden vectors, (predictions, dim).
+        targets: Word ids, (predictions,).
+        merged: Whether each word counts as the merged one, (words,). Its probability is the sum of
+            theirs.
+
+    Returns:
+        Losses, (predictions,), float32.
+    """
+    chunk_rows = max(1, CHUNK_VALUES // softmax.out_features)
+    losses = []
+    for chunk, words in zip(
+        torch.split(hidden, chunk_rows), torch.split(targets, chunk_rows), strict=True
+    ):
+        logits = softmax(chunk).float()
+        own = logits.gather(1, words.unsqueeze(1)).squeeze(1)
+        together = logits.masked_fill(~merged, -torch.inf).logsumexp(1)
+        losses.append(logits.logsumexp(1) - torch.where(merged[words], together, own))
+    return torch.cat(losses)
+
+
 def full_losses(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     """Return -ln p(target) of each prediction, with a softmax over all rows of a weight matrix."""
     chunk_rows = max(1, CHUNK_VALUES // weight.shape[0])
