@@ -1,6 +1,8 @@
 """Tests of embedding records: input formats, carried values, pooling and split sentences."""
 
+import datetime
 import json
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -95,6 +97,39 @@ def test_records_of_any_format_carry_id_and_columns_to_any_output(
             {"stars": "2", "user": "한 별"},
         ]
         assert rows[0].line is None
+
+
+@pytest.mark.parametrize("out", ["out.parquet", "shards-parquet"])
+def test_dates_and_decimals_of_parquet_are_carried_as_plain_text(embed, tmp_path, out):
+    import pyarrow.parquet
+
+    day = datetime.datetime(2026, 11, 1, 9, 30, tzinfo=datetime.UTC)
+    columns = {
+        "text": ["A bank", "A river"],
+        "day": pyarrow.array([day.date(), None]),
+        "utc": pyarrow.array([day, None], pyarrow.timestamp("us", "UTC")),
+        "local": pyarrow.array([day.replace(tzinfo=None), None], pyarrow.timestamp("ms")),
+        "time": pyarrow.array([day.time(), None], pyarrow.time64("us")),
+        "price": pyarrow.array([Decimal("1200.50"), None], pyarrow.decimal128(20, 2)),
+        "tiny": pyarrow.array([Decimal("0.00000001"), None], pyarrow.decimal128(20, 8)),
+        "code": pyarrow.array([b"k\xc3\xb6", None]),
+        "days": pyarrow.array([[day.date()], None]),
+    }
+    source = tmp_path / "in.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(columns), source)
+    names = list(columns)[1:]
+    with embed(source, out, columns=",".join(names)) as rows:
+        assert rows[0].columns == {
+            "day": "2026-11-01",
+            "utc": "2026-11-01T09:30:00+00:00",
+            "local": "2026-11-01T09:30:00",
+            "time": "09:30:00",
+            "price": "1200.50",
+            "tiny": "0.00000001",
+            "code": "kö",
+            "days": '["2026-11-01"]',
+        }
+        assert rows[1].columns == dict.fromkeys(names)
 
 
 @pytest.mark.parametrize("layers", ["average", "all"])

@@ -223,7 +223,7 @@ class InputFile:
                         n_rows += 1
                         yield InputRecord(f"{self.label}: row {n_rows}", n_rows, values)
                     self.n_read = round(n_rows * row_bytes)
-        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise InputError(f"Cannot read {self.label}: {shortened(error)}") from None
 
 

@@ -6,6 +6,8 @@ memory. A record is one row, or one row per sentence.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +108,27 @@ class RowReader:
 
 
 def _as_text(value: Any) -> str | None:
-    """Return a value as a string; values of other types as JSON, and null as None."""
+    """Return a value as a string, and null as None.
+
+    Dates and times are written in ISO 8601, decimals with all their digits, bytes as UTF-8, and
+    values of other types as JSON.
+    """
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, date | time | Decimal | bytes):
+        return _scalar_text(value)
+    return json.dumps(value, ensure_ascii=False, default=_scalar_text)
+
+
+def _scalar_text(value: Any) -> str:
+    """Return a value of a type that JSON does not have as a string."""
+    if isinstance(value, date | time):  # a datetime is a date too
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
 
 
 def has_plain_lines(config: EmbedConfig, names: Sequence[str]) -> bool:
