@@ -21,7 +21,7 @@ from elmo.config.serialization import load_config
 from elmo.corpus.bptt_segments import read_once
 from elmo.corpus.prepare_corpus import prepare
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError, FormatError, OutputError, TrainingError
+from elmo.errors import ConfigError, FormatError, MissingExtra, OutputError, TrainingError
 from elmo.formats.load import read
 from elmo.formats.training_record import HELDOUT_PERPLEXITY
 from elmo.train import checkpoint, step_timing, text_sample
@@ -355,6 +355,15 @@ def test_pretrain_prepares_text_files(tmp_path):
     other = write_text(tmp_path / "other.txt", seed=9)
     with pytest.raises(ConfigError, match="data was"):
         pretrain(config_of(other, tmp_path / "run", max_steps=5))
+
+
+@pytest.mark.parametrize("package", ["lightning", "tensorboard", "mlflow"])
+def test_pretrain_without_its_packages_writes_nothing(tmp_path, monkeypatch, package):
+    text = write_text(tmp_path / "text.txt")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra):
+        pretrain(config_of(text, tmp_path / "run", max_steps=1, mlflow=True))
+    assert not (tmp_path / "run").exists()
 
 
 def test_pretrain_rejects_a_folder_with_a_different_run(corpus, tmp_path):

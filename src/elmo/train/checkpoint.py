@@ -75,6 +75,11 @@ def save(folder: Path, step: int, content: dict[str, Any]) -> Path:
     return final
 
 
+def exists(folder: Path) -> bool:
+    """Whether the folder contains a checkpoint, which can be damaged."""
+    return bool(_by_step(folder))
+
+
 def load_newest(folder: Path) -> dict[str, Any] | None:
     """Load the newest undamaged checkpoint and delete damaged or unfinished files.
 

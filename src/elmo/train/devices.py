@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -20,6 +21,14 @@ FABRIC_PRECISION: dict[TrainingPrecision, Literal["32-true", "bf16-mixed"]] = {
     "float32": "32-true",
     "bfloat16": "bf16-mixed",
 }
+
+
+def check_packages(run: RunConfig) -> None:
+    """Raise an error if a package for training is not installed, before anything is written."""
+    if find_spec("lightning") is None or find_spec("tensorboard") is None:
+        raise MissingExtra("training", "train")
+    if run.mlflow and find_spec("mlflow") is None:
+        raise MissingExtra("--mlflow", "mlflow")
 
 
 def make_fabric(run: RunConfig) -> "Fabric":

@@ -26,6 +26,7 @@ from elmo.model.initialization import bias_from_counts, initialize_softmax
 from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.characters import SHIFT
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
+from elmo.train.devices import check_packages
 from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
 from elmo.train.new_word_row import NewWordRow, fit_new_word_row
@@ -43,6 +44,7 @@ DEFAULT_OPTIMIZER = FinetuneConfig("", (), "").optimizer
 
 def finetune(config: FinetuneConfig) -> TrainResult:
     """Fine-tune a model on a target text and report its perplexity before and after."""
+    check_packages(config.run)
     pretrained = read(config.model, options=config.options, vocab=config.old_vocab)
     with open_corpus(config, _with_model_tokenizer(pretrained, config.corpus)) as corpus:
         job = finetune_job(config, pretrained, corpus)

@@ -18,6 +18,7 @@ from elmo.formats.pretrained import Pretrained
 from elmo.model.initialization import bias_from_counts, initialize
 from elmo.model.network import ELMoNetwork
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, build_dictionary, fitted_width
+from elmo.train.devices import check_packages
 from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
 from elmo.train.run_corpus import open_corpus
@@ -26,6 +27,7 @@ from elmo.train.train_result import TrainResult
 
 def pretrain(config: PretrainConfig) -> TrainResult:
     """Train a new bidirectional language model on a text."""
+    check_packages(config.run)
     with open_corpus(config, config.corpus) as corpus:
         return train(pretrain_job(config, corpus))
 

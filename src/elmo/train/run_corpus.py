@@ -1,6 +1,7 @@
 """Opens the corpus of a run: a prepared corpus, or text files that are prepared first."""
 
 import logging
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +11,11 @@ from elmo.config import CorpusConfig, PrepareConfig
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.sentence_reader import reject_file_options
 from elmo.corpus.shards import Corpus, is_corpus
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, listing
+from elmo.train import checkpoint
 from elmo.train.learner import TrainingConfig
-from elmo.train.run_folder import CORPUS
+from elmo.train.run_folder import CHECKPOINTS, CORPUS, TEXT_RECORD, locked
+from elmo.train.text_record import TextRecord
 from elmo.train.text_sample import sample_corpus
 
 logger = logging.getLogger(__name__)
@@ -51,23 +54,79 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
         reject_file_options(str(data), corpus.reading.input_format, corpus.reading.text_field)
         yield _check_corpus(Corpus.open(data), str(data))
         return
-    with tempfile.TemporaryDirectory() as temporary:
+    name = ", ".join(config.data)
+    if config.run.dry_run:
         # A dry run writes nothing to the training folder.
-        folder = Path(temporary if config.run.dry_run else config.out) / CORPUS
-        if not is_corpus(folder):
-            if config.run.devices * config.run.num_nodes > 1:
-                raise ConfigError(
-                    "Text files cannot be prepared by several processes. Run elmo prepare first "
-                    "and give its output folder with --data."
+        _check_single_process(config)
+        with tempfile.TemporaryDirectory() as temporary:
+            sample = sample_corpus(config.data, config.valid, corpus, Path(temporary))
+            if sample is None:
+                folder = Path(temporary) / CORPUS
+                prepare(PrepareConfig(config.data, str(folder), config.valid, corpus=corpus))
+                sample = Corpus.open(folder)
+            yield _check_corpus(sample, name)
+        return
+    if not _can_reuse(config, corpus):
+        _check_single_process(config)
+        _prepare(config, corpus)
+    yield _check_corpus(Corpus.open(Path(config.out) / CORPUS), name)
+
+
+def _can_reuse(config: TrainingConfig, corpus: CorpusConfig) -> bool:
+    """Whether the training folder contains a corpus that was prepared from the text of this run.
+
+    An error is raised if the corpus belongs to a run on other text, or if its text is not recorded.
+    """
+    out = Path(config.out)
+    if not is_corpus(out / CORPUS):
+        return False
+    record = TextRecord.load(out / TEXT_RECORD)
+    if checkpoint.exists(out / CHECKPOINTS):
+        # Options are compared when the run is resumed. Runs of earlier versions have no record.
+        changed = record.changed_files() if record is not None else []
+        if changed:
+            raise ConfigError(
+                f"{out} contains a run on text that has changed since then: {listing(changed)}. "
+                "Restore the text to resume the run, or choose another --out."
+            )
+        return True
+    if record is None:
+        raise ConfigError(
+            f"{out / CORPUS} contains a corpus, but not from which text it was prepared. Train on "
+            f"it with --data {out / CORPUS}, delete it, or choose another --out."
+        )
+    return record.matches(config.data, config.valid, corpus)
+
+
+def _prepare(config: TrainingConfig, corpus: CorpusConfig) -> None:
+    """Prepare text files in the training folder; after an error, a new folder is removed."""
+    out = Path(config.out)
+    is_new = not out.exists()
+    try:
+        with locked(out):
+            record = TextRecord.of(config.data, config.valid, corpus)
+            if is_corpus(out / CORPUS):
+                logger.warning(
+                    "%s was prepared from other text or with other options, and is prepared again.",
+                    out / CORPUS,
                 )
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            if config.run.dry_run:
-                sample = sample_corpus(config.data, config.valid, corpus, Path(temporary))
-                if sample is not None:
-                    yield _check_corpus(sample, ", ".join(config.data))
-                    return
-            prepare(PrepareConfig(config.data, str(folder), config.valid, corpus=corpus))
-        yield _check_corpus(Corpus.open(folder), ", ".join(config.data))
+                shutil.rmtree(out / CORPUS)
+            (out / TEXT_RECORD).unlink(missing_ok=True)
+            prepare(PrepareConfig(config.data, str(out / CORPUS), config.valid, corpus=corpus))
+            record.save(out / TEXT_RECORD)
+    except BaseException:
+        if is_new:
+            shutil.rmtree(out, ignore_errors=True)
+        raise
+
+
+def _check_single_process(config: TrainingConfig) -> None:
+    """Raise an error if text files would be prepared by several processes."""
+    if config.run.devices * config.run.num_nodes > 1:
+        raise ConfigError(
+            "Text files cannot be prepared by several processes. Run elmo prepare first and give "
+            "its output folder with --data."
+        )
 
 
 def _check_corpus(corpus: Corpus, name: str) -> Corpus:

@@ -6,6 +6,8 @@ log.jsonl       losses and evaluations
 tensorboard/    the same for TensorBoard
 curves.png      plot of losses and evaluations
 model/          the best model so far
+corpus/         the corpus, if the training data are text files
+text.json       files and options from which the corpus was prepared
 """
 
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
 MODEL = "model"
 CORPUS = "corpus"
+TEXT_RECORD = "text.json"
 
 # Options that can be changed when a run resumes: hardware, length of the run, logging.
 CHANGEABLE_OPTIONS = frozenset(
