@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from elmo.corpus.input_format import SAMPLE_LINES, format_of_content, format_of_name
+from elmo.corpus.input_format import SAMPLE_LINES, format_of_content, format_of_name, table_format
 
 RECORD = b'{"text": "a b"}\n'
 
@@ -94,3 +94,26 @@ def test_python_json_dump_is_recognized():
     data = "".join(json.dumps(record) + "\n" for record in records).encode()
     assert format_of_content(data, "x") == "jsonl"
     assert format_of_content(gzip.compress(data), "x") == "text"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"id,text\r\n1,A bank\r\n", "csv"),
+        (b'id,text\n1,"A bank, and\nlines, lines, lines"\n', "csv"),
+        (b'"id","full name",user_2\n1,a,b\n\n2,"c, d",e\n', "csv"),
+        (b"id\tstars\n1\t5\n", "tsv"),
+        ("번호,본문\n1,강가\n".encode(), "csv"),
+        (b"", None),
+        (b"id,stars\n", None),
+        (b"text\nA bank\n", None),
+        (b"Yes, sir\nNo, madam\n", None),
+        (b"one,two\nthree\n", None),
+        (b"a,a\nb,b\n", None),
+        (b"1,000\n2,000\n", None),
+        (b"He said , we go\nThey said , no\n", None),
+        (b"a," * 100_000 + b"\n", None),
+    ],
+)
+def test_table_format_of_text_follows_from_its_header_and_rows(data, expected):
+    assert table_format(data) == expected

@@ -73,8 +73,8 @@ def test_records_of_plain_text_are_lines(tmp_path):
     ]
     assert_error(
         lambda: values(str(path), columns={"id": "--id-column"}),
-        "is plain text and has no column 'id'",
-        "--id-column",
+        "is read as plain text, which has no columns, but --id-column id is given",
+        "--input-format csv, tsv or jsonl",
     )
 
 

@@ -198,6 +198,21 @@ def test_text_field_without_effect_is_reported_once(tmp_path, caplog):
     assert not caplog.records
 
 
+def test_plain_text_that_looks_like_a_table_is_reported_once(tmp_path, caplog):
+    paths = [tmp_path / f"ticks.csv.{day}" for day in (17, 18)]
+    for path in paths:
+        path.write_text("id,text\n1,A bank\n")
+    names = [str(path) for path in paths]
+    assert lines(*names) == ["id,text", "1,A bank"] * 2
+    (message,) = caplog.messages
+    assert "ticks.csv.17 is read as plain text, but looks like a table" in message
+    assert "--input-format csv" in message
+    caplog.clear()
+    assert lines(*names, input_format="text") == ["id,text", "1,A bank"] * 2
+    assert lines(*names, input_format="csv") == ["A bank"] * 2
+    assert not caplog.messages
+
+
 @pytest.mark.parametrize("block_bytes", [4, 2**22])
 def test_texts_of_csv_and_tsv_are_read_as_lines(tmp_path, monkeypatch, block_bytes):
     monkeypatch.setattr(line_blocks, "BLOCK_BYTES", block_bytes)

@@ -206,6 +206,30 @@ def test_wrong_column_is_reported_before_anything_is_written(
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
+@pytest.mark.parametrize("options", [{"text_column": "text"}, {"id_column": "id"}])
+@pytest.mark.parametrize("out", ["out.h5", "shards-parquet"])
+def test_column_of_plain_text_is_an_error_that_names_the_format(embed, tmp_path, options, out):
+    source = tmp_path / "ticks.csv.20261118"
+    source.write_text("id,text\n1,A bank\n")
+    ((name, column),) = options.items()
+    flag = f"--{name.replace('_', '-')} {column}"
+    message = f"is read as plain text, .* {flag} is given.*--input-format csv"
+    with pytest.raises(InputError, match=message):
+        embed(source, out, **options)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+    with embed(source, out, input_format="csv", **options) as rows:
+        assert [row.words for row in rows] == [["A", "bank"]]
+
+
+@pytest.mark.parametrize("options", [{}, {"sentences": "split"}])
+@pytest.mark.parametrize("out", ["out.h5", "shards-parquet"])
+def test_plain_text_that_looks_like_a_table_causes_a_warning(embed, tmp_path, caplog, options, out):
+    source = tmp_path / "ticks.csv.20261118"
+    source.write_text("id,text\n1,A bank\n")
+    embed(source, out, **options).close()
+    assert caplog.text.count("looks like a table with a header") == 1
+
+
 def test_default_shard_size_is_a_power_of_two_that_shrinks_with_the_model():
     small = ELMo.from_pretrained("small-en")
     size = default_shard_words(small, "cpu")

@@ -62,8 +62,8 @@ class EmbedConfig:
     input_format: InputFormat | None = None
     """Format of the input files. Default: recognize Parquet and JSON lines by content, CSV and TSV
     by extension (.csv, .tsv)."""
-    text_column: str = "text"
-    """Name of the column or JSON field that contains the text."""
+    text_column: str | None = None
+    """Name of the column or JSON field that contains the text. Default: text."""
     id_column: str | None = None
     """Name of the column or JSON field that identifies a record; written to the output as id."""
     columns: str | None = None

@@ -1,7 +1,9 @@
 """Recognition of the format of an input file: plain text, JSON lines, CSV, TSV or Parquet."""
 
+import csv
 import json
 import logging
+import re
 from itertools import islice
 
 from elmo.config import InputFormat
@@ -22,6 +24,8 @@ FORMATS_BY_EXTENSION: dict[str, InputFormat] = {
 }
 # Lines at the beginning of a file that must be JSON records for the file to be JSON lines.
 SAMPLE_LINES = 16
+# A column name: up to three words, with a letter or underscore first.
+_COLUMN_NAME = re.compile(r"[^\W\d][\w.-]{0,39}( [\w.-]{1,39}){0,2}")
 
 
 def format_of_name(name: str) -> InputFormat | None:
@@ -64,6 +68,34 @@ def format_of_content(data: bytes, label: str) -> InputFormat:
             other,
         )
     return "text"
+
+
+def table_format(data: bytes) -> InputFormat | None:
+    """Return "csv" or "tsv" if plain text looks like such a table with a header, else None.
+
+    The first line must consist of distinct column names without spaces around them. If none of them
+    is "text", the next lines must have the same number of columns.
+
+    Args:
+        data: Complete lines from the beginning of the text, without a byte order mark.
+    """
+    lines = [
+        line.decode("utf-8", "replace").removesuffix("\r")
+        for line in data.split(b"\n", SAMPLE_LINES)[:SAMPLE_LINES]
+    ]
+    formats: dict[str, InputFormat] = {",": "csv", "\t": "tsv"}
+    for delimiter, input_format in formats.items():
+        try:
+            header, *rows = csv.reader(lines, delimiter=delimiter)
+        except (ValueError, csv.Error):  # no lines, or a field that is too long
+            continue
+        is_header = len(set(header)) == len(header) > 1 and all(
+            _COLUMN_NAME.fullmatch(name) for name in header
+        )
+        lengths = {len(row) for row in rows if row}
+        if is_header and (lengths == {len(header)} or "text" in header):
+            return input_format
+    return None
 
 
 def _is_json_record(line: bytes) -> bool:

@@ -6,6 +6,7 @@ JSON lines, or the rows of CSV, TSV and Parquet files.
 
 import csv
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,17 @@ from typing import Any
 from elmo.config import InputFormat
 from elmo.corpus import line_blocks
 from elmo.corpus.compressed_files import plain_name
-from elmo.corpus.input_format import PARQUET_START, format_of_content, format_of_name
+from elmo.corpus.input_format import (
+    PARQUET_START,
+    format_of_content,
+    format_of_name,
+    table_format,
+)
 from elmo.corpus.line_blocks import LineBlock, decoded_lines
 from elmo.errors import InputError, MissingExtra, listing, shortened
 from elmo.text.input_lines import STDIN, label_of
+
+logger = logging.getLogger(__name__)
 
 # Name of the value of a record if the file is plain text.
 TEXT = "text"
@@ -74,6 +82,8 @@ class InputFile:
         label: File name for messages.
         format: Format of the file.
         n_read: Number of bytes read so far; 0 if the file is not seekable.
+        table_format: "csv" or "tsv" if the format was not stated and the file is read as plain text
+            although it looks like such a table; else None.
     """
 
     def __init__(self, name: str, input_format: InputFormat | None = None) -> None:
@@ -92,13 +102,26 @@ class InputFile:
         self.label = label_of(name)
         self.n_read = 0
         self._blocks: Iterator[LineBlock] = iter(())
+        self.table_format: InputFormat | None = None
         known = input_format or format_of_name(name)
         if known != "parquet":
             blocks = line_blocks.line_blocks(name, None if known else PARQUET_START)
             first = list(islice(blocks, 1))
             self._blocks = chain(first, blocks)
-            known = known or format_of_content(first[0].data if first else b"", self.label)
+            if known is None:
+                data = first[0].data if first else b""
+                known = format_of_content(data, self.label)
+                self.table_format = table_format(data) if known == "text" else None
         self.format: InputFormat = known
+
+    def warn_about_table(self) -> None:
+        """Log that the file is read as plain text although it looks like a table."""
+        logger.warning(
+            "%s is read as plain text, but looks like a table with a header. If it is one, use "
+            "--input-format %s; if not, --input-format text.",
+            self.label,
+            self.table_format,
+        )
 
     def blocks(self) -> Iterator[LineBlock]:
         """Yield blocks of complete lines of a file that is not in Parquet format."""
@@ -130,9 +153,23 @@ class InputFile:
         return self._table_records(required)
 
     def _text_records(self, required: dict[str, str]) -> Iterator[InputRecord]:
-        _check_columns(f"{self.label} is plain text and", [TEXT], required)
         for number, line in self._lines():
+            for column, option in required.items() if number == 1 else ():
+                if column != TEXT:
+                    raise self.no_columns(f"{option} {column}")
             yield InputRecord(f"{self.label}: line {number}", number, {TEXT: line})
+
+    def no_columns(self, option: str) -> InputError:
+        """Return the error for an option that names a column of a file of plain text.
+
+        Args:
+            option: The option with its value.
+        """
+        return InputError(
+            f"{self.label} is read as plain text, which has no columns, but {option} is given. "
+            f"Specify its format (--input-format {self.table_format or 'csv, tsv or jsonl'}), or "
+            "omit the option."
+        )
 
     def _json_records(self, required: dict[str, str]) -> Iterator[InputRecord]:
         for number, line in self._lines():

@@ -114,9 +114,13 @@ def read_blocks(
         input_format: Format of all files. Default: recognize the format of each file.
     """
     formats = set()
+    has_warned = False
     for name in names:
         file = InputFile(name, input_format)
         formats.add(file.format)
+        if file.table_format and not has_warned:
+            file.warn_about_table()
+            has_warned = True
         if file.format in ("text", "jsonl"):
             field = text_field if file.format == "jsonl" else None
             for block in file.blocks():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config import EmbedConfig
-from elmo.corpus.input_records import InputFile, InputRecord
+from elmo.corpus.input_records import TEXT, InputFile, InputRecord
 from elmo.embed.buffered_write import Line
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
@@ -68,11 +68,13 @@ class RowReader:
         self._config = config
         self._split = split
         self._columns = carried_columns(config)
-        self._required = {config.text_column: "--text-column"}
+        self._text_column = config.text_column or TEXT
+        self._required = {self._text_column: "--text-column"}
         self._required |= dict.fromkeys(self._columns, "--columns")
         if config.id_column is not None:
             self._required[config.id_column] = "--id-column"
         self._n_records = 0
+        self._has_warned = False
 
     def rows(
         self, file: InputFile, on_text: Callable[[str], None] = lambda text: None
@@ -82,11 +84,19 @@ class RowReader:
         Args:
             file: The file.
             on_text: Function that is called with the text of each record.
+
+        Raises:
+            InputError: If the file is damaged or lacks a column.
         """
         before = file.n_read
         for record in file.records(self._required):
+            if file.format == "text" and self._config.text_column is not None:
+                raise file.no_columns(f"--text-column {self._config.text_column}")
+            if file.table_format and not self._has_warned:
+                file.warn_about_table()
+                self._has_warned = True
             self._n_records += 1
-            text = record.text(self._config.text_column) or ""
+            text = record.text(self._text_column) or ""
             on_text(text)
             words = self._split(text)
             values = self._values(record)
@@ -132,12 +142,21 @@ def _scalar_text(value: Any) -> str:
 
 
 def has_plain_lines(config: EmbedConfig, names: Sequence[str]) -> bool:
-    """Whether all inputs are plain text whose lines are the rows, without carried values."""
-    if config.sentences == "split" or carried_names(config):
+    """Whether all inputs are plain text whose lines are the rows, without carried values.
+
+    If so, a text that looks like a table is reported.
+    """
+    if config.sentences == "split" or carried_names(config) or config.text_column is not None:
         return False
-    if config.text_column != EmbedConfig.text_column:
-        return False
-    return all(InputFile(name, config.input_format).format == "text" for name in names)
+    table = None
+    for name in names:
+        file = InputFile(name, config.input_format)
+        if file.format != "text":
+            return False
+        table = table or (file if file.table_format else None)
+    if table is not None:
+        table.warn_about_table()
+    return True
 
 
 def write_rows(

@@ -14,6 +14,7 @@ import torch
 
 from elmo.child_processes import threads_each
 from elmo.config import EmbedConfig
+from elmo.corpus.input_records import TEXT
 from elmo.embed.compute_dtype import resolve_compute_dtype
 from elmo.embed.disk_space import check_free_space, estimated_bytes
 from elmo.embed.embed_result import JobResult, format_count, format_size
@@ -100,7 +101,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         pooling=config.pooling,
         sentences=config.sentences,
         input_format=config.input_format,
-        text_column=config.text_column,
+        text_column=config.text_column or TEXT,
         id_column=config.id_column,
         columns=config.columns,
     )
