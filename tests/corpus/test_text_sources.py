@@ -163,7 +163,7 @@ def test_json_records_yield_lines_of_text_field(tmp_path, name):
         ('{"body": "x", "id": 1}', ["line 2 has no field 'text'", "body, id", "--text-field"]),
         ("[\n{}]", ["line 2 is not a JSON record", "several lines", "jq -c"]),
         (json.dumps({str(n): 0 for n in range(20)}), ["10, 11 and 8 more"]),
-        ("{}", ["line 2 has no field 'text' (found: nothing)"]),
+        ("{}", ["line 2 has no field 'text' (found: none)"]),
         ('["text"]', ["line 2 is not a JSON record", "got list", "jq -c '.[]'"]),
         ('{"text": ["x"]}', ["line 2: the value of 'text' must be a string (got list)"]),
     ],
