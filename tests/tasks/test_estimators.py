@@ -154,7 +154,7 @@ def test_estimator_rejects_unknown_settings():
             Classifier,
             ["a", None],
             ["x", "y"],
-            r"Text 1 must be a string or a list of words \(got None\)",
+            r"Text 1 is a missing value \(None\)",
         ),
         (Classifier, ["a", ["b", 2]], ["x", "y"], "Text 1 must be a string or a list of words"),
         (Classifier, ["a", "b"], [0.5, 1], "example '0' has the target 0.5; expected a label"),

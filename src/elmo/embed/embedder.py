@@ -2,7 +2,7 @@
 
 import dataclasses
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from elmo.model.bilm import distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork, ELMoOutput
 from elmo.progress import Progress
+from elmo.text.text_values import check_string, iterate_sentences, sentence_words
 from elmo.text.token_batches import Sentence, token_mapper
 from elmo.text.tokenizer import (
     Token,
@@ -124,8 +125,9 @@ class ELMo(nn.Module):
             softmax: HDF5 file with the softmax weights of the language model.
             token_embeddings: HDF5 file with precomputed vectors for the words in the vocabulary;
                 the character CNN is used for all other words.
-            tokenizer: Tokenizer that `encode` applies to strings; it is saved with the model. None
-                uses the tokenizer saved in the model, or whitespace splitting if there is none.
+            tokenizer: Name of the tokenizer that `encode` applies to strings, such as "english" or
+                "spacy:blank-en"; it is saved with the model. None uses the tokenizer saved in the
+                model, or whitespace splitting if there is none.
             num_output_representations: Number of independent layer mixes; mixes saved in the model
                 come first.
             dropout: Dropout rate applied to each representation during training.
@@ -216,6 +218,7 @@ class ELMo(nn.Module):
 
     def tokenize(self, text: str) -> list[Token]:
         """Split a text with the model's tokenizer into tokens with start and end offsets."""
+        check_string(text, "tokenize")
         return self.tokenizer.tokens(text)
 
     def character_ids(self, sentences: str | Iterable[str | Sentence]) -> Tensor:
@@ -231,15 +234,11 @@ class ELMo(nn.Module):
 
     def _split(self, sentences: Iterable[str | Sentence]) -> list[Sentence]:
         split: list[Sentence] = []
-        for number, sentence in enumerate(_iterate(sentences, "sentences", "sentences")):
+        for number, sentence in enumerate(iterate_sentences(sentences)):
             if isinstance(sentence, str):
                 split.append(self.tokenizer.words(sentence))
-                continue
-            words = list(_iterate(sentence, f"sentence {number}", "words"))
-            # One check per sentence: a check per word would be slower than a GPU.
-            if set(map(type, words)) - {str}:
-                _check_strings(words, number)
-            split.append(words)
+            else:
+                split.append(sentence_words(sentence, number))
         return split
 
     # ------------------------------------------------------------------------ vectors out
@@ -450,23 +449,3 @@ class ELMo(nn.Module):
     def mix_penalty(self) -> Tensor:
         """Return the sum of the squared mix weights, for use as an L2 penalty in a loss."""
         return self.network.mix_penalty()
-
-
-def _check_strings(words: list[Any], number: int) -> None:
-    """Raise `InputError` if a word is not a string."""
-    for word in words:
-        if not isinstance(word, str):
-            raise InputError(
-                f"sentence {number} contains {word!r} of type {type(word).__name__}. Words must be "
-                "strings."
-            )
-
-
-def _iterate(value: Iterable[Any], name: str, items: str) -> Iterator[Any]:
-    # An array without dimensions has __iter__, but raises TypeError when it is called.
-    try:
-        return iter(value)
-    except TypeError:
-        raise InputError(
-            f"{name} has type {type(value).__name__}, expected a string or a list of {items}."
-        ) from None

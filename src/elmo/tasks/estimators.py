@@ -25,6 +25,7 @@ from elmo.tasks.readers.raw_text import TrackedSplit
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import TASKS, check_targets
 from elmo.text.line_splitter import SplitFunction
+from elmo.text.text_values import check_not_missing, iterate_sentences
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
 
@@ -201,6 +202,8 @@ class Estimator:
         texts = (text,) if task.n_texts == 1 else tuple(text)
         if len(texts) != task.n_texts:
             raise InputError(f"Item {number} has {len(texts)} texts (expected {task.n_texts}).")
+        for value in texts:
+            check_not_missing(value, f"Text {number}")
         if not all(map(_is_text, texts)):
             raise InputError(
                 f"Text {number} must be a string or a list of words (got "
@@ -410,7 +413,7 @@ def _to_list(texts: Iterable[Any]) -> list[Any]:
         raise InputError(
             f"Expected a list of texts, but got a single text: {shortened(repr(texts), 60)}."
         )
-    return list(texts)
+    return list(iterate_sentences(texts, "texts"))
 
 
 def _is_text(value: Any) -> bool:

@@ -1,0 +1,117 @@
+"""Checks of texts that are passed as Python values.
+
+Tables and dictionaries are iterable, but over their column names or keys. spaCy objects and missing
+values are common in lists of texts. The errors say how to pass such values.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from elmo.errors import InputError
+
+_SPACY_WORDS = "[token.text for token in doc if not token.is_space]"
+
+
+def iterate_sentences(value: Iterable[Any], name: str = "sentences") -> Iterator[Any]:
+    """Return an iterator over the sentences or texts of a collection.
+
+    Args:
+        value: The collection.
+        name: Name of the argument, for error messages.
+
+    Raises:
+        InputError: The value is a table, a dictionary, a spaCy object or not iterable.
+    """
+    label = f"{name} has type {type(value).__name__}"
+    if hasattr(value, "columns"):
+        raise InputError(f'{label}, a table. Pass one column, such as table["text"].')
+    if isinstance(value, Mapping):
+        raise InputError(f"{label}. Pass a list of {name}, such as list(values.values()).")
+    if _is_spacy(value):
+        raise InputError(
+            f"{label}. Pass the words of a spaCy object as one sentence in a list: "
+            f"[{_SPACY_WORDS}]."
+        )
+    return _iterate(value, label, name)
+
+
+def sentence_words(sentence: Iterable[Any], number: int) -> list[str]:
+    """Return the words of a sentence that is not a string.
+
+    Args:
+        sentence: The words.
+        number: Index of the sentence, for error messages.
+
+    Raises:
+        InputError: The sentence is not a list of strings.
+    """
+    if type(sentence) is not list:
+        check_not_missing(sentence, f"sentence {number}")
+        if isinstance(sentence, Mapping):
+            raise InputError(
+                f"sentence {number} has type {type(sentence).__name__}, expected a string or a "
+                "list of words. Pass the value that contains the text."
+            )
+    words = list(_iterate(sentence, _label(sentence, number), "words"))
+    # One check per sentence: a check per word would be slower than a GPU.
+    if set(map(type, words)) - {str}:
+        _check_strings(words, number)
+    return words
+
+
+def check_not_missing(value: Any, label: str) -> None:
+    """Raise `InputError` if a value stands for a missing text: None, NaN or the NA of pandas."""
+    is_nan = isinstance(value, float) and value != value
+    if value is None or is_nan or type(value).__name__ in ("NAType", "NaTType"):
+        raise InputError(
+            f"{label} is a missing value ({value}). Drop missing texts or replace them by empty "
+            'ones: with pandas, column.dropna() or column.fillna("").'
+        )
+
+
+def check_string(text: Any, function: str) -> None:
+    """Raise `InputError` if the argument of a function for a single text is not a string."""
+    if isinstance(text, str):
+        return
+    if _is_spacy(text):
+        remedy = "Pass the text of the spaCy object: doc.text."
+    elif isinstance(text, Iterable) and not isinstance(text, bytes | bytearray):
+        remedy = f"Call {function} once for each text."
+    else:
+        remedy = "Pass a string."
+    raise InputError(
+        f"{function} expects one text as a string, but got type {type(text).__name__}. {remedy}"
+    )
+
+
+def _check_strings(words: list[Any], number: int) -> None:
+    for word in words:
+        if _is_spacy(word):
+            raise InputError(
+                f"sentence {number} contains spaCy tokens, not strings. Pass the words of a spaCy "
+                f"object: {_SPACY_WORDS}."
+            )
+        if not isinstance(word, str):
+            raise InputError(
+                f"sentence {number} contains {word!r} of type {type(word).__name__}. Words must be "
+                "strings."
+            )
+
+
+def _label(sentence: Any, number: int) -> str:
+    return f"sentence {number} has type {type(sentence).__name__}"
+
+
+def _iterate(value: Iterable[Any], label: str, items: str) -> Iterator[Any]:
+    # An array without dimensions has __iter__, but raises TypeError when it is called.
+    try:
+        return iter(value)
+    except TypeError:
+        remedy = ""
+        if _is_spacy(value):
+            remedy = f" Pass the words of a spaCy object: {_SPACY_WORDS}."
+        raise InputError(f"{label}, expected a string or a list of {items}.{remedy}") from None
+
+
+def _is_spacy(value: Any) -> bool:
+    return type(value).__module__.startswith("spacy.")
