@@ -176,7 +176,8 @@ class ConvertConfig:
     token_embeddings: str | None = None
     """HDF5 file with precomputed token embeddings for the vocabulary."""
     tokenizer: str | None = None
-    """Name of the tokenizer to store in the model: whitespace or english."""
+    """Tokenizer to store in the model: whitespace, english, characters, characters-and-spaces,
+    korean, or spacy:NAME, such as spacy:blank-en."""
 
 
 @dataclass(frozen=True)
