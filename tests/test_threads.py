@@ -132,7 +132,11 @@ def test_number_set_by_the_user_is_not_changed(machine, monkeypatch):
     assert torch.get_num_threads() == 4
 
 
-def test_command_line_uses_one_thread_if_all_cores_are_busy(tmp_path):
+@pytest.mark.parametrize(
+    ("command", "is_shown"),
+    [(["info", "small-en"], False), (["evaluate", "missing.txt", "--model", "small-en"], True)],
+)
+def test_command_line_uses_one_thread_if_all_cores_are_busy(tmp_path, command, is_shown):
     """The measurement lasts as long as the import of torch."""
     program = """
 import json, os, sys
@@ -140,12 +144,17 @@ from elmo import cli, threads
 del os.environ["OMP_NUM_THREADS"]
 threads._busy_seconds = lambda cores: 100.0 * threads.time.monotonic()
 try:
-    cli.application(["info", "small-en"])(["info", "small-en"])
+    cli.application(sys.argv[1:])(sys.argv[1:])
 finally:
     import torch
     print(json.dumps([torch.get_num_threads(), threads._Choice.is_automatic]), file=sys.stderr)
 """
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False
+        [sys.executable, "-c", program, *command],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
     )
     assert json.loads(result.stderr.splitlines()[-1]) == [1, True]
+    assert ("Using 1 thread" in result.stderr) == is_shown

@@ -59,6 +59,8 @@ class Command(NamedTuple):
         presets: For each type of preset, the subfolder that contains the presets.
         is_native: Whether the command will probably need the native kernels.
         hidden: Fields without a flag, because the command only supports their default.
+        shows_threads: Whether to print a reduced number of threads. It does not matter for commands
+            that only read and write files.
     """
 
     config: type
@@ -68,15 +70,23 @@ class Command(NamedTuple):
     presets: Mapping[str, str] = MappingProxyType({})
     is_native: bool = False
     hidden: tuple[str, ...] = ()
+    shows_threads: bool = True
 
 
 # Ordered as a new user would need them.
 COMMANDS = {
     "demo": Command(DemoConfig, "elmo.demo:demo"),
     "embed": Command(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "out"), is_native=True),
-    "download": Command(DownloadConfig, "elmo.formats.download_model:download", ("name",)),
-    "info": Command(InfoConfig, "elmo.tasks.task_info:info", ("model",)),
-    "convert": Command(ConvertConfig, "elmo.formats.info_and_convert:convert", ("model", "out")),
+    "download": Command(
+        DownloadConfig, "elmo.formats.download_model:download", ("name",), shows_threads=False
+    ),
+    "info": Command(InfoConfig, "elmo.tasks.task_info:info", ("model",), shows_threads=False),
+    "convert": Command(
+        ConvertConfig,
+        "elmo.formats.info_and_convert:convert",
+        ("model", "out"),
+        shows_threads=False,
+    ),
     "task fit": Command(
         TaskConfig,
         "elmo.tasks.fit:fit",
@@ -89,8 +99,10 @@ COMMANDS = {
     "task predict": Command(
         TaskPredictConfig, "elmo.tasks.predict:predict", ("model", "input", "out")
     ),
-    "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",)),
-    "prepare": Command(PrepareConfig, "elmo.corpus.prepare_corpus:prepare", ("input",)),
+    "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",), shows_threads=False),
+    "prepare": Command(
+        PrepareConfig, "elmo.corpus.prepare_corpus:prepare", ("input",), shows_threads=False
+    ),
     "pretrain": Command(
         PretrainConfig,
         "elmo.train.pretrain_model:pretrain",
@@ -356,7 +368,7 @@ def _run(
         if busy is not None and "torch" in sys.modules:
             # The kernels of `embed` give a thread on a busy core less work.
             message = choose_threads(busy, is_dynamic=command.is_native)
-            if message:
+            if message and command.shows_threads:
                 typer.echo(message, err=True)
         result = function(config)
         # In distributed training, only the first process has a result to print.
