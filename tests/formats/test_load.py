@@ -260,7 +260,16 @@ class TestNames:
         assert not downloads
 
     @pytest.mark.parametrize(
-        "name", ["/no/such/folder", "./missing", "../missing", "~/missing", "missing/", "./a/b.h5"]
+        "name",
+        [
+            "/no/such/folder",
+            "./missing",
+            "../missing",
+            "~/missing",
+            "missing/",
+            "./a/b.h5",
+            "a/b.hdf5",
+        ],
     )
     def test_missing_path_is_not_a_hub_id(self, downloads, name):
         assert_error(lambda: read(name), f"The file or folder {name} does not exist.")
@@ -277,13 +286,37 @@ class TestNames:
             (models / bundled_name / "config.json").touch()
         assert_error(lambda: read(name), name, "Did you mean small-en?")
         with pytest.raises(FormatError) as caught:
-            read("medium")
+            read("no-such-model")
         assert "Did you mean" not in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["ai2-orignal", "AI2_original", "original"])
+    def test_error_for_unknown_model_suggests_a_published_one(self, downloads, name):
+        assert_error(lambda: read(name), name, "Did you mean ai2-original?", "elmo download --list")
 
     @pytest.mark.parametrize("name", ["https://x.org/w.hdf5", "s3://bucket/elmo", "http://x"])
     def test_url_is_rejected_as_model_source(self, downloads, name):
         assert_error(lambda: read(name), name, "is a URL", "Download the file first")
+        assert_error(lambda: read(weights=name), name, "is a URL", "Download the file first")
         assert not downloads
+
+    def test_error_for_url_of_a_published_model_names_the_model(self):
+        stem = "2x4096_512_2048cnn_2xhighway"
+        url = f"https://other.host/models/elmo/{stem}/elmo_{stem}_weights.hdf5"
+        assert_error(lambda: read(url), "elmo download ai2-original. Then load the model by its")
+        assert_error(lambda: read(weights=url), "elmo download ai2-original")
+
+    @pytest.mark.parametrize("name", ["missing/weights.hdf5", "owner/name", "ai2-original"])
+    def test_missing_weights_are_neither_names_nor_hub_ids(self, downloads, tmp_path, name):
+        options = hdf5_folder(tmp_path) / "options.json"
+        message = f"weights: the file {name} does not exist"
+        assert_error(lambda: read(options=options, weights=name), message)
+        assert_error(lambda: ELMo.from_pretrained(options=options, weights=name), message)
+        assert not downloads
+
+    def test_weights_can_be_a_checkpoint_prefix(self, tmp_path):
+        folder = checkpoint_folder(tmp_path / "checkpoint")
+        prefix = next(folder.glob("*.index")).with_suffix("")
+        assert read(weights=prefix).origin == CHECKPOINT
 
     def test_path_in_home_of_unknown_user_is_rejected(self, downloads):
         assert_error(lambda: read("~nobody-of-that-name/x"), "~nobody-of-that-name/x")

@@ -33,7 +33,7 @@ from elmo.formats.hdf5 import SIGNATURE, read_arrays
 from elmo.formats.model_cache import downloaded, model_folder_of
 from elmo.formats.pickles import read_state_dict
 from elmo.formats.pretrained import Pretrained
-from elmo.formats.published_models import MODELS
+from elmo.formats.published_models import MODELS, model_of_url
 from elmo.formats.tf_checkpoint import find_checkpoint
 from elmo.formats.weight_names import Array
 from elmo.text.vocabulary import Vocabulary
@@ -47,6 +47,8 @@ logger = logging.getLogger(__name__)
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 # A source of this form is a path: neither a model name nor a hub id.
 _PATH = re.compile(r"[.~/\\].*|.*[/\\]")
+# So is a source with one of these extensions.
+_FILE_SUFFIXES = (".hdf5", ".h5", ".json", ".th", ".pt", ".pth", ".bin", ".zip", ".tar", ".gz")
 
 
 def read(
@@ -64,7 +66,7 @@ def read(
         source: Folder, archive, weight file, checkpoint, hub id, or name of a bundled or downloaded
             model. An existing path takes precedence over a model name or hub id.
         options: Path of options.json, if it is not next to the weights.
-        weights: Path of weights.hdf5; an alias for `source`.
+        weights: Path of weights.hdf5, in place of `source`. It is not looked up as a name.
         vocab: Vocabulary file, plain or gzipped.
         softmax: HDF5 file with `softmax/W` and `softmax/b`.
         token_embeddings: HDF5 file with precomputed token embeddings for the words in `vocab`.
@@ -78,7 +80,8 @@ def read(
     vocabulary = None
     if vocab is not None:
         vocabulary = _check_not_empty(Vocabulary.load(_existing_path(vocab, "vocab")), str(vocab))
-    model = _read_path(locate(str(location)), parsed, vocabulary)
+    path = locate(str(location)) if weights is None else _weights_path(weights)
+    model = _read_path(path, parsed, vocabulary)
     if vocabulary is not None:
         model = dataclasses.replace(model, vocabulary=vocabulary)
     for note in model.notes:
@@ -99,6 +102,27 @@ def _existing_path(path: str | Path, argument: str) -> Path:
     if not os.path.exists(local):
         raise FormatError(f"{argument}: the file {path} does not exist.")
     return local
+
+
+def _weights_path(weights: str | Path) -> Path:
+    """Return the path of a weight file or checkpoint, which must exist."""
+    reject_url(str(weights))
+    prefix = _expand(weights)
+    return prefix if os.path.exists(f"{prefix}.index") else _existing_path(weights, "weights")
+
+
+def reject_url(source: str) -> None:
+    """Raise `FormatError` for a URL; the message names the published model that it belongs to."""
+    if "://" not in source:
+        return
+    model = model_of_url(source)
+    remedy = "Download the file first and pass its path."
+    if model is not None:
+        remedy = (
+            f"Download it with: elmo download {model}. Then load the model by its name, {model}, "
+            "without an options file."
+        )
+    raise FormatError(f"{source} is a URL. {remedy}")
 
 
 def locate(source: str) -> Path:
@@ -131,16 +155,16 @@ def locate(source: str) -> Path:
                 f"{model_folder_of(source)}. Run: elmo download {source}"
             )
         return path_in_cache
-    if "://" in source:
-        raise FormatError(f"{source} is a URL. Download the file first and pass its path.")
-    if _PATH.fullmatch(source):
+    reject_url(source)
+    if _PATH.fullmatch(source) or path.suffix.lower() in _FILE_SUFFIXES:
         raise FormatError(f"The file or folder {source} does not exist.")
     if _HUB_ID.fullmatch(source):
         return hub.download(source)
     raise FormatError(
         f"No file or folder {source} exists, and there is no bundled model of that name (bundled: "
-        f"{bundled.listing()}).{did_you_mean(source, models)} Supported are {READABLE}, as well as "
-        "hub ids such as owner/name."
+        f"{bundled.listing()}).{did_you_mean(source, [*models, *MODELS])} Published models are "
+        f"listed by elmo download --list. Supported are {READABLE}, as well as hub ids such as "
+        "owner/name."
     )
 
 

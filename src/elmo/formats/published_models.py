@@ -195,3 +195,15 @@ _MODELS = (
     *_many_langs(),
 )
 MODELS = {model.name: model for model in _MODELS}
+
+
+def model_of_url(url: str) -> str | None:
+    """Return the name of the published model that has a file at an address; None if there is none.
+
+    Publishers moved their files to other hosts, so only the last three parts are compared.
+    """
+    parts = url.split("/")[-3:]
+    for model in MODELS.values():
+        if any(file.url.split("/")[-3:] == parts for file in model.files):
+            return model.name
+    return None
