@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import shutil
 
 import h5py
 import numpy as np
@@ -14,6 +15,8 @@ from elmo.config import ModelConfig, TextConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.formats import bilm_hdf5
+from elmo.formats.model_cache import RECORD, model_folder_of
+from elmo.formats.published_models import MODELS
 
 CONFIG = ModelConfig(TextConfig(max_characters=50), TINY.encoder, TINY.lstm)
 BATCH = [["The", "bank", "."], ["A"], []]
@@ -33,6 +36,12 @@ def test_batch_to_ids_pads_and_reads_boundary_tokens():
     assert ids[0, 1, :3].tolist() == [259, 257, 260]
     assert not ids[1].any()
     assert batch_to_ids([[]]).shape == (1, 0, 50)
+
+
+@pytest.mark.parametrize("batch", ["He sat", ["He sat", "on"], [["He"], "sat"], [[["He"]]], [[1]]])
+def test_batch_to_ids_rejects_sentences_that_are_not_lists_of_words(batch):
+    with pytest.raises(InputError, match="batch_to_ids expects"):
+        batch_to_ids(batch)
 
 
 def test_first_call_equals_elmo(files):
@@ -216,8 +225,6 @@ def test_two_training_steps_and_disabled_state(files):
     elmo._elmo_lstm._elmo_lstm.stateful = False
     first, second = (elmo(ids)["elmo_representations"][0] for _ in range(2))
     assert torch.equal(first, second)
-    with pytest.raises(ConfigError, match="the paths of two local files"):
-        ElmoEmbedder()
 
 
 def test_module_can_be_shared_but_not_combined_with_files(files):
@@ -227,10 +234,69 @@ def test_module_can_be_shared_but_not_combined_with_files(files):
     assert copy.deepcopy(first).get_output_dim() == 16
     with pytest.raises(ConfigError, match="or module, not both"):
         Elmo(*files, module=first._elmo_lstm)
-    with pytest.raises(ConfigError, match="options_file and weight_file"):
-        Elmo()
+    for arguments in ((), (files[0],), ("ai2-original",)):
+        for cls in (Elmo, ElmoEmbedder):
+            with pytest.raises(ConfigError, match=r"weight_file is required.* download --list"):
+                cls(*arguments)
     with pytest.raises(FormatError, match="is a URL"):
         Elmo("https://example.org/options.json", files[1])
+
+
+def test_missing_weight_file_is_not_looked_up_elsewhere(files):
+    with pytest.raises(FormatError, match=r"weights: the file nope/weights\.hdf5 does not exist"):
+        Elmo(files[0], "nope/weights.hdf5", 1)
+
+
+def test_error_for_url_of_a_published_model_names_the_download_command():
+    model = MODELS["ai2-small"]
+    options, weights = (file.url for file in model.files)
+    with pytest.raises(FormatError, match="elmo download ai2-small"):
+        Elmo(options, weights, 1)
+    with pytest.raises(FormatError, match=r"has not been downloaded.*elmo download ai2-small"):
+        Elmo(None, "ai2-small", 1)
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_weight_file_alone_is_the_name_of_a_downloaded_model_or_a_path(
+    files, tmp_path, monkeypatch, by_name
+):
+    monkeypatch.setenv("ELMO_HOME", str(tmp_path / "cache"))
+    folder = model_folder_of("ai2-small")
+    folder.mkdir(parents=True)
+    for path, file in zip(files, MODELS["ai2-small"].files, strict=True):
+        shutil.copy(path, folder / file.name)
+    (folder / RECORD).write_text("{}")
+    source = "ai2-small" if by_name else folder / MODELS["ai2-small"].files[1].name
+    ids = batch_to_ids(BATCH)
+    expected = Elmo(*files, 1, dropout=0.0)(ids)["elmo_representations"][0]
+    for elmo in (Elmo(None, source, 1, dropout=0.0), Elmo(weight_file=source, dropout=0.0)):
+        assert torch.equal(elmo(ids)["elmo_representations"][0], expected)
+    assert ElmoEmbedder(weight_file=source).embed_sentence(["a"]).shape == (3, 1, 16)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_documented_small_checkpoint_restores_a_module_with_a_frozen_model(files, native):
+    def make_module():
+        if native:
+            elmo = ELMo.from_pretrained(options=files[0], weights=files[1])
+        else:
+            elmo = Elmo(*files, 1)
+        return torch.nn.ModuleDict({"elmo": elmo, "head": torch.nn.Linear(16, 2)})
+
+    module = make_module()
+    with torch.no_grad():
+        for value in module.parameters():
+            if value.requires_grad:
+                value.add_(1)
+    frozen = {name for name, value in module.named_parameters() if not value.requires_grad}
+    state = {name: value for name, value in module.state_dict().items() if name not in frozen}
+    assert sum(value.numel() for value in state.values()) == 16 * 2 + 2 + 3 + 1
+    restored = make_module()
+    keys = restored.load_state_dict(state, strict=False)
+    assert set(keys.missing_keys) <= frozen
+    assert not keys.unexpected_keys
+    for name, value in module.state_dict().items():
+        assert torch.equal(restored.state_dict()[name], value)
 
 
 def test_scalar_mix_weighs_layers_and_validates_arguments():
@@ -260,9 +326,9 @@ def test_embedder_equals_elmo_with_carried_state(files):
     for array, expected_array in zip(arrays, expected, strict=True):
         if array.size:
             np.testing.assert_allclose(array, expected_array, rtol=0, atol=1e-5)
-    assert arrays[2].shape == (3, 0, 1024)
+    assert arrays[2].shape == (3, 0, 16)
     assert arrays[2].dtype == np.float64
-    assert embedder.embed_sentence([]).shape == (3, 0, 1024)
+    assert embedder.embed_sentence([]).shape == (3, 0, 16)
     assert embedder.embed_sentence(["a", "b"]).shape == (3, 2, 16)
     layers, mask = embedder.batch_to_embeddings(sentences)
     assert layers.shape == (4, 3, 3, 16)

@@ -39,7 +39,11 @@ __all__ = [
 _ElmoBiLm = ElmoBiLM
 _ElmoCharacterEncoder = ElmoCharacterEncoder
 
-FILES_MISSING = "options_file and weight_file are required: the paths of two local files."
+WEIGHTS_MISSING = (
+    "weight_file is required: the path of weights.hdf5, with options_file as the path of "
+    'options.json, or the name of a downloaded model, such as weight_file="ai2-original" (names: '
+    "elmo download --list)."
+)
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
@@ -47,13 +51,33 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
 
     Args:
         batch: Sentences as lists of words.
+
+    Raises:
+        InputError: A sentence is not a list of words.
     """
+    _check_sentences(batch)
     max_length = max((len(sentence) for sentence in batch), default=0)
     lengths = np.array([len(sentence) for sentence in batch], dtype=np.int64)
     ids = np.zeros((len(batch), max_length, CHARACTERS.max_characters), dtype=np.int64)
     real = np.arange(max_length) < lengths[:, None]
     ids[real] = CHARACTERS.ids([word for sentence in batch for word in sentence])
     return torch.from_numpy(ids)
+
+
+def _check_sentences(batch: Sequence[Sequence[str]]) -> None:
+    """Raise `InputError` if a batch does not consist of lists of words."""
+    for sentence in [batch] if isinstance(batch, str) else batch:
+        if isinstance(sentence, str):
+            raise InputError(
+                f"batch_to_ids expects sentences as lists of words (got the string "
+                f"{shortened(repr(sentence), 60)}). Split it into words first."
+            )
+        for word in sentence:
+            if not isinstance(word, str):
+                raise InputError(
+                    f"batch_to_ids expects words as strings (got {shortened(repr(word), 60)} of "
+                    f"type {type(word).__name__})."
+                )
 
 
 def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -140,8 +164,9 @@ class Elmo(nn.Module):
         """Load the biLM and create the mixes.
 
         Args:
-            options_file: Path of options.json.
-            weight_file: Path of weights.hdf5.
+            options_file: Path of options.json. Default: found with the weights.
+            weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
+                model or a folder.
             num_output_representations: Number of mixes.
             requires_grad: Whether the biLM is trained.
             do_layer_norm: Normalize the layers before mixing.
@@ -158,8 +183,8 @@ class Elmo(nn.Module):
             if options_file is not None or weight_file is not None:
                 raise ConfigError("Use either options_file and weight_file, or module, not both.")
             self._elmo_lstm: Any = module
-        elif options_file is None or weight_file is None:
-            raise ConfigError(FILES_MISSING)
+        elif weight_file is None:
+            raise ConfigError(WEIGHTS_MISSING)
         else:
             self._elmo_lstm = ElmoBiLM(
                 options_file,
@@ -239,8 +264,9 @@ class ElmoTokenEmbedder(nn.Module):
         """Load the biLM.
 
         Args:
-            options_file: Path of options.json.
-            weight_file: Path of weights.hdf5.
+            options_file: Path of options.json. Default: found with the weights.
+            weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
+                model or a folder.
             do_layer_norm: Normalize the layers before mixing.
             dropout: Dropout rate of the representation.
             requires_grad: Whether the biLM is trained.
@@ -294,12 +320,13 @@ class ElmoEmbedder:
         """Load the biLM.
 
         Args:
-            options_file: Path of options.json.
-            weight_file: Path of weights.hdf5.
+            options_file: Path of options.json. Default: found with the weights.
+            weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
+                model or a folder.
             cuda_device: GPU number, or -1 for the CPU.
         """
-        if options_file is None or weight_file is None:
-            raise ConfigError(FILES_MISSING)
+        if weight_file is None:
+            raise ConfigError(WEIGHTS_MISSING)
         self.elmo_bilm = ElmoBiLM(options_file, weight_file)
         self.cuda_device = cuda_device
         if cuda_device >= 0:
@@ -319,8 +346,7 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: list[list[str]]) -> list[NDArray[Any]]:
         """Return the vectors of each sentence of a batch, (layers, words, dim)."""
-        # AllenNLP returns this shape for every model.
-        empty = np.zeros((3, 0, 1024))
+        empty = np.zeros((self.elmo_bilm.num_layers, 0, self.elmo_bilm.get_output_dim()))
         if batch == [[]]:
             return [empty]
         layers, mask = self.batch_to_embeddings(batch)

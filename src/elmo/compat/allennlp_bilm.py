@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from elmo.config import ModelConfig
 from elmo.errors import FormatError, InputError
-from elmo.formats.load import read
+from elmo.formats.load import read, reject_url
 from elmo.formats.weight_names import allennlp_modules, export_weights
 from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows
 from elmo.model.lstm import LSTMState
@@ -135,22 +135,22 @@ class LoadedBiLM(NamedTuple):
         )
 
 
-def load_bilm(options_file: str | Path, weight_file: str | Path) -> LoadedBiLM:
+def load_bilm(options_file: str | Path | None, weight_file: str | Path) -> LoadedBiLM:
     """Read a biLM for the AllenNLP classes.
 
     Args:
-        options_file: Path of options.json.
-        weight_file: Path of weights.hdf5.
+        options_file: Path of options.json; None if it is found with the weights.
+        weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
+            model or a folder.
 
     Raises:
         FormatError: A path is a URL, or the model does not read byte characters.
     """
-    for path in (options_file, weight_file):
-        if "://" in str(path):
-            raise FormatError(
-                f"{path} is a URL. Download the file and use the path of the local file."
-            )
-    model = read(options=options_file, weights=weight_file)
+    if options_file is None:
+        model = read(weight_file)
+    else:
+        reject_url(str(options_file))
+        model = read(options=options_file, weights=weight_file)
     if model.config.text.characters != "bytes" or model.config.encoder.n_words:
         raise FormatError(
             "The AllenNLP classes support only models that read byte characters (got "
@@ -236,13 +236,14 @@ class ElmoCharacterEncoder(TokenEmbedder):
     """AllenNLP's `_ElmoCharacterEncoder`: context-independent token vectors."""
 
     def __init__(
-        self, options_file: str | Path, weight_file: str | Path, requires_grad: bool = False
+        self, options_file: str | Path | None, weight_file: str | Path, requires_grad: bool = False
     ) -> None:
         """Load the character encoder.
 
         Args:
-            options_file: Path of options.json.
-            weight_file: Path of weights.hdf5.
+            options_file: Path of options.json. Default: found with the weights.
+            weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
+                model or a folder.
             requires_grad: Whether the weights are trained.
 
         Raises:
@@ -256,7 +257,7 @@ class ElmoBiLM(nn.Module):
 
     def __init__(
         self,
-        options_file: str | Path,
+        options_file: str | Path | None,
         weight_file: str | Path,
         requires_grad: bool = False,
         vocab_to_cache: list[str] | None = None,
@@ -264,8 +265,9 @@ class ElmoBiLM(nn.Module):
         """Load the biLM.
 
         Args:
-            options_file: Path of options.json.
-            weight_file: Path of weights.hdf5.
+            options_file: Path of options.json. Default: found with the weights.
+            weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
+                model or a folder.
             requires_grad: Whether the weights are trained.
             vocab_to_cache: Words whose token vectors are computed in advance. The first is padding.
 
