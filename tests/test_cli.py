@@ -298,6 +298,14 @@ def test_removed_flag_is_explained_in_one_line(seen, words, flag, message):
     assert (result.exit_code, result.stderr, seen) == (2, f"elmo: {message}\n", [])
 
 
+@pytest.mark.parametrize("flag", ["--all", "--options-file=o.json", "--weight-file"])
+def test_embed_explains_options_of_allennlp_in_one_line(seen, flag):
+    result = CliRunner().invoke(cli.application(), ["embed", "a", "b.h5", flag])
+    name = flag.split("=")[0]
+    message = f"elmo: {name} is an option of allennlp elmo. {cli.ALLENNLP_FLAGS[name]}.\n"
+    assert (result.exit_code, result.stderr, seen) == (2, message, [])
+
+
 @pytest.mark.parametrize(
     ("words", "config"),
     [
@@ -349,6 +357,7 @@ def test_flags_override_config_file(seen, tmp_path):
         ("finetune --data a --out o", "--model is required"),
         ("finetune --config tiny", "Config file tiny does not exist"),
         ("evaluate a", "--model is required"),
+        ("embed a b.h5 --options o.json", "--options needs --model WEIGHTS"),
         ("pretrain --data a --out o --reset 3", "from 0 to 1 (got 3.0)"),
         ("pretrain --data a --out o --unroll x", "--unroll: expected int (got str 'x')"),
     ],

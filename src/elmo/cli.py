@@ -120,6 +120,18 @@ REMOVED_FLAGS = {
     "--no-raw": "--no-raw was removed. Use --pretokenized.",
 }
 
+# Options of the command `allennlp elmo` that `embed` does not have, with their replacements.
+ALLENNLP_FLAGS = {
+    "--all": "Use --layers all",
+    "--top": "Use --layers top",
+    "--average": "Use --layers average",
+    "--options-file": "Use --options",
+    "--weight-file": "Use --model",
+    "--cuda-device": "Use --device cuda:0, or --device cpu instead of -1",
+    "--vocab-path": "Omit it, because token vectors are cached automatically",
+    "--use-sentence-keys": "Use ElmoEmbedder.embed_file of elmo.compat.allennlp in Python",
+}
+
 # If the list of choices is longer than this, it is shown in the help text, not in the metavar.
 MAX_METAVAR = 60
 
@@ -204,12 +216,19 @@ class SectionedCommand(TyperCommand):
     """Command whose help groups options under headings, which typer only supports with rich."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, and explain how to replace a removed option."""
+        """Parse the arguments, and explain how to replace an option of earlier programs."""
+        replaced: dict[str, str] = {}
         if any(parameter.name == "pretokenized" for parameter in self.get_params(ctx)):
-            for word in args:
-                if word in REMOVED_FLAGS:
-                    typer.echo(f"elmo: {REMOVED_FLAGS[word]}", err=True)
-                    raise typer.Exit(WRONG_USAGE)
+            replaced |= REMOVED_FLAGS
+        if ctx.info_name == "embed":
+            replaced |= {
+                flag: f"{flag} is an option of allennlp elmo. {remedy}."
+                for flag, remedy in ALLENNLP_FLAGS.items()
+            }
+        for word in args:
+            if message := replaced.get(word.split("=")[0]):
+                typer.echo(f"elmo: {message}", err=True)
+                raise typer.Exit(WRONG_USAGE)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -42,6 +42,8 @@ def test_line_splitter_rejects_an_unknown_tokenizer(pretokenized):
     [
         (RAW, "english", True, CONVERT_REMEDY, "such as 'bank.'. If it is, omit --pretokenized."),
         (RAW, None, False, CONVERT_REMEDY, "in the model with elmo convert --tokenizer."),
+        (RAW, None, True, CONVERT_REMEDY, "elmo convert --tokenizer, and omit --pretokenized."),
+        (RAW, "whitespace", True, OPTION_REMEDY, "with --tokenizer, and omit --pretokenized."),
         (RAW, "whitespace", False, OPTION_REMEDY, "with --tokenizer, or use --pretokenized if"),
         (["나는 은행에 갔다."], "korean", True, CONVERT_REMEDY, "omit --pretokenized."),
         (TOKENIZED, "english", False, CONVERT_REMEDY, "separated by spaces, use --pretokenized."),

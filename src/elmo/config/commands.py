@@ -21,6 +21,7 @@ class EmbedConfig:
     Examples:
       elmo embed sentences.txt vectors.h5
       elmo embed - vectors.parquet --model my-elmo < article.txt
+      elmo embed in.txt out.h5 --model weights.hdf5 --options options.json --layers all
       elmo embed in.txt out.h5 --model M --layers all --state carry --batch-size 64
       elmo embed 'texts/*.txt.gz' vectors --workers 4
       elmo embed reviews.csv vectors.parquet --text-column review --id-column id --columns stars
@@ -102,6 +103,11 @@ class EmbedConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1 (got {value}).")
+        if self.options is not None and self.model == EmbedConfig.model:
+            raise ConfigError(
+                f"--options needs --model WEIGHTS, the weights file of these options. The default "
+                f"model, {self.model}, has its own options."
+            )
 
 
 @dataclass(frozen=True)

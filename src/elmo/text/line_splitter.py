@@ -105,7 +105,10 @@ class TextCheck:
         if share < MIN_SHARE or looks_tokenized(self._sample):
             return
         remedy = self._remedy
-        if self._pretokenized:
+        if self._pretokenized and splits_at_spaces(self._tokenizer):
+            # Without --pretokenized, the text would still be split at spaces.
+            remedy += ", and omit --pretokenized"
+        elif self._pretokenized:
             remedy = "If it is, omit --pretokenized"
         elif remedy == OPTION_REMEDY:
             remedy += ", or use --pretokenized if the words are separated by spaces"
