@@ -62,6 +62,11 @@ def duration(seconds: float, *, decimal: bool = False) -> str:
     return f"{left} s"
 
 
+def format_count(number: int, noun: str) -> str:
+    """Return a count followed by its noun in the singular or plural."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 class Progress:
     """Context manager that shows progress towards a total."""
 

@@ -5,7 +5,8 @@ import json
 import pytest
 from small_tasks import LABELED, TAGGED, make_fitted_task, write_elmo
 
-from elmo.config import InfoConfig
+from elmo.config import EmbedConfig, InfoConfig
+from elmo.embed import embed
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.task_info import MAX_LABELS, info
@@ -53,3 +54,21 @@ def test_info_asks_for_one_of_several_seeds(tmp_path):
 
 def test_info_describes_other_models_as_before(tmp_path):
     assert info(InfoConfig(write_elmo(tmp_path / "elmo"))).rows["format"] != "elmo-torch task model"
+
+
+def test_info_describes_a_prepared_corpus(corpus):
+    result = info(InfoConfig(str(corpus)))
+    assert result.rows["format"] == "prepared corpus"
+    assert "train" in str(result)
+    assert result.to_dict()["config"]["version"] == 1
+    with pytest.raises(ConfigError, match="--options does not apply to the prepared corpus"):
+        info(InfoConfig(str(corpus), options="x"))
+
+
+def test_info_describes_vectors(tmp_path):
+    (tmp_path / "text.txt").write_text("a b\n")
+    path = str(tmp_path / "vectors.h5")
+    embed(EmbedConfig(str(tmp_path / "text.txt"), path, model=write_elmo(tmp_path / "elmo")))
+    assert f'open with       elmo.open_embeddings("{path}")' in str(info(InfoConfig(path)))
+    with pytest.raises(ConfigError, match="--options does not apply to the vectors"):
+        info(InfoConfig(path, options="x"))

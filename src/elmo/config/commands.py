@@ -134,18 +134,20 @@ class DownloadConfig:
 
 @dataclass(frozen=True)
 class InfoConfig:
-    """Describe a model: format, architecture, vocabulary and license.
+    """Describe a model, a prepared corpus or vectors.
 
     Examples:
       elmo info elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5
       elmo info my-elmo --json
       elmo info ner
+      elmo info corpus
+      elmo info vectors.h5
     """
 
     model: str
     """Name of a bundled or downloaded model, model folder, hub id, a model file from another ELMo
-    implementation (bilm-tf, AllenNLP, ELMoForManyLangs), or a folder written by `elmo task
-    fit`."""
+    implementation (bilm-tf, AllenNLP, ELMoForManyLangs), a folder written by `elmo task fit` or
+    `elmo prepare`, or a file or folder written by `elmo embed`."""
     options: str | None = None
     """Path to options.json. Default: next to the weights file."""
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from elmo.progress import duration
+from elmo.progress import duration, format_count
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,6 @@ class JobResult(EmbedResult):
     def rate(self) -> float:
         """Return the speed of this call in words per second."""
         return self.n_new_words / max(self.seconds, 1e-9)
-
-
-def format_count(number: int, noun: str) -> str:
-    """Return a count followed by its noun in the singular or plural."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def format_size(n_bytes: float) -> str:

@@ -17,7 +17,7 @@ from elmo.config import EmbedConfig
 from elmo.corpus.input_records import TEXT
 from elmo.embed.compute_dtype import resolve_compute_dtype
 from elmo.embed.disk_space import check_free_space, estimated_bytes
-from elmo.embed.embed_result import JobResult, format_count, format_size
+from elmo.embed.embed_result import JobResult, format_size
 from elmo.embed.embedder import ELMo
 from elmo.embed.input_rows import has_plain_lines, row_text, write_rows
 from elmo.embed.job_folder import (
@@ -42,7 +42,7 @@ from elmo.embed.ray_workers import import_ray, run_on_ray
 from elmo.embed.shard_worker import ShardJob, load_model, with_absolute_paths
 from elmo.errors import ConfigError
 from elmo.kernels.device import check_device, default_device
-from elmo.progress import Progress
+from elmo.progress import Progress, format_count
 from elmo.text.line_splitter import (
     CONVERT_REMEDY,
     TextCheck,

@@ -18,12 +18,12 @@ _FORMATS = ("native", "allennlp", "onnx")
 
 @dataclass(frozen=True)
 class InfoResult:
-    """Description of a model.
+    """Description of a model, a prepared corpus or vectors.
 
     Attributes:
-        rows: Format, architecture, vocabulary and origin.
+        rows: Format, sizes and further facts. For a model: architecture, vocabulary and origin.
         notes: Corrections and assumptions made while reading.
-        config: Model config as JSON-compatible data.
+        config: Recorded settings as JSON-compatible data. For a model: its config.
         training: Training record of the model.
     """
 

@@ -1,4 +1,4 @@
-"""The `info` command: describes a task model, or else a model of `elmo.formats`."""
+"""The `info` command: describes a task model, a prepared corpus, vectors, or an ELMo model."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,9 @@ from typing import Any
 
 from elmo.config import InfoConfig
 from elmo.config.serialization import to_dict
+from elmo.corpus.corpus_info import corpus_info
+from elmo.corpus.shards import is_corpus
+from elmo.embed.vectors_info import is_vectors, vectors_info
 from elmo.errors import ConfigError
 from elmo.formats.info_and_convert import InfoResult
 from elmo.formats.info_and_convert import info as model_info
@@ -17,13 +20,26 @@ MAX_LABELS = 20
 
 
 def info(config: InfoConfig) -> InfoResult:
-    """Describe a model: an ELMo model in any format, or a task model."""
-    folder = Path(config.model)
-    if not _is_task_folder(folder):
-        return model_info(config)
+    """Describe an ELMo model in any format, a task model, a prepared corpus, or vectors."""
+    path = Path(config.model)
+    if _is_task_folder(path):
+        _reject_options(config, "task model")
+        return task_info(path)
+    if is_corpus(path):
+        _reject_options(config, "prepared corpus")
+        rows, header = corpus_info(path)
+        return InfoResult(rows, (), header)
+    if is_vectors(path):
+        _reject_options(config, "vectors")
+        return vectors_info(path)
+    return model_info(config)
+
+
+def _reject_options(config: InfoConfig, description: str) -> None:
     if config.options is not None:
-        raise ConfigError(f"--options does not apply to the task model {folder}. Remove it.")
-    return task_info(folder)
+        raise ConfigError(
+            f"--options does not apply to the {description} {config.model}. Remove it."
+        )
 
 
 def _is_task_folder(folder: Path) -> bool:
