@@ -12,7 +12,12 @@ from elmo.formats import model_folder
 from elmo.formats.container import open_folder
 from elmo.formats.info_and_convert import info
 from elmo.formats.model_card import model_card
-from elmo.formats.training_record import LABELS, with_current_keys, with_labels
+from elmo.formats.training_record import (
+    LABELS,
+    finetuning_record,
+    with_current_keys,
+    with_labels,
+)
 
 RECORD = {
     "program": "elmo-torch 0.1.0",
@@ -81,3 +86,17 @@ def test_model_card_and_info_show_training_record_labels(tmp_path):
     assert result.training == RECORD
     assert re.search(r"^held-out bits per character +1\.0921$", str(result), re.MULTILINE)
     assert "reset_share" not in model_card(model)
+
+
+def test_record_of_a_fine_tuned_model_names_all_earlier_texts_and_no_earlier_scores(tmp_path):
+    first = finetuning_record("small-en", RECORD)
+    assert first == {"base_model": "small-en", "base_text": "56 words in 2 sentences"}
+    second = finetuning_record("news", {**first, "text": "9 words in 1 sentence"})
+    assert second["base_text"] == "56 words in 2 sentences; then 9 words in 1 sentence"
+    assert finetuning_record("x", None) == {"base_model": "x"}
+    model = dataclasses.replace(random_model(), training={**second, "text": "3 words"})
+    card = model_card(model)
+    assert "| fine-tuned from | news |\n| training text before | 56 words" in card
+    assert "| fine-tuning text | 3 words |\n" in card
+    model_folder.write(model, tmp_path)
+    assert re.search(r"^fine-tuned from +news$", str(info(InfoConfig(str(tmp_path)))), re.MULTILINE)

@@ -85,6 +85,22 @@ def test_finetune_uses_the_state_reset_fraction_saved_in_the_model(with_softmax,
     assert adapted_config("small-en").stream.reset == adapted_config("small-ko").stream.reset == 1
     second = finetune(config_of(tuned, corpus, tmp_path / "second", max_steps=3))
     assert second.before.mean == pytest.approx(first.best.mean)
+    text = read(tuned).training["text"]
+    assert read(tuned).training["base_model"] == "with_softmax"
+    record = read(tmp_path / "second").training
+    assert (record["base_model"], record["base_text"]) == ("first", text)
+    assert record["heldout_perplexity"]
+
+
+def test_record_of_a_fine_tuned_model_has_the_name_and_not_the_path_of_the_base(
+    with_softmax, corpus, monkeypatch
+):
+    monkeypatch.chdir(with_softmax)
+    for name, expected in [(".", "with_softmax"), ("small-en", "small-en")]:
+        job = finetune_job(config_of(name, corpus, ""), read(name), Corpus.open(corpus))
+        assert job.model.training["base_model"] == expected
+        # Scores of the base model do not hold for the fine-tuned model.
+        assert "heldout_perplexity" not in job.model.training
 
 
 def test_new_words_are_added_and_share_one_row(with_softmax, corpus, tmp_path):

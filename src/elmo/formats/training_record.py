@@ -7,6 +7,8 @@ model card and by `elmo info`.
 from collections.abc import Mapping
 from typing import Any
 
+BASE_MODEL = "base_model"
+BASE_TEXT = "base_text"
 PROGRAM = "program"
 TEXT = "text"
 STEPS = "steps"
@@ -17,6 +19,8 @@ HELDOUT_CHARACTERS = "heldout_characters"
 HELDOUT_OOV_RATE = "heldout_oov_rate"
 
 LABELS = {
+    BASE_MODEL: "fine-tuned from",
+    BASE_TEXT: "training text before",
     PROGRAM: "trained with",
     TEXT: "training text",
     STEPS: "training steps",
@@ -26,6 +30,8 @@ LABELS = {
     HELDOUT_CHARACTERS: "held-out characters",
     HELDOUT_OOV_RATE: "held-out out-of-vocabulary rate",
 }
+# Labels in the record of a fine-tuned model.
+FINETUNING_LABELS = {TEXT: "fine-tuning text", STEPS: "fine-tuning steps"}
 # Label of the bits per character in records without the number of characters. Earlier versions
 # divided by the characters of the words, plus one for each word and sentence.
 EARLIER_BITS_PER_CHARACTER = "held-out bits per character of the tokenized text"
@@ -59,4 +65,20 @@ def with_labels(record: Mapping[str, Any] | None) -> dict[str, Any]:
     labels = dict(LABELS)
     if HELDOUT_CHARACTERS not in record:
         labels[HELDOUT_BITS_PER_CHARACTER] = EARLIER_BITS_PER_CHARACTER
+    if BASE_MODEL in record:
+        labels |= FINETUNING_LABELS
     return {labels.get(key, key): value for key, value in record.items()}
+
+
+def finetuning_record(name: str, base: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the first entries in the training record of a fine-tuned model: its origin.
+
+    Scores of the base model are not included, because they do not hold for the fine-tuned model.
+
+    Args:
+        name: Name of the base model.
+        base: Training record of the base model.
+    """
+    base = base or {}
+    texts = [str(base[key]) for key in (BASE_TEXT, TEXT) if key in base]
+    return {BASE_MODEL: name} | ({BASE_TEXT: "; then ".join(texts)} if texts else {})

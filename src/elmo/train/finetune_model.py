@@ -9,6 +9,7 @@ only this softmax is trained in the first steps.
 import dataclasses
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats.load import read, read_accumulators
 from elmo.formats.pretrained import Pretrained
-from elmo.formats.training_record import RESET_SHARE
+from elmo.formats.training_record import RESET_SHARE, finetuning_record
 from elmo.model.initialization import bias_from_counts, initialize_softmax
 from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.characters import SHIFT
@@ -31,6 +32,7 @@ from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
 from elmo.train.new_word_row import NewWordRow, fit_new_word_row
 from elmo.train.run_corpus import open_corpus
+from elmo.train.run_folder import MODEL
 from elmo.train.run_plan import count_steps
 from elmo.train.train_result import TrainResult
 
@@ -77,6 +79,8 @@ def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus)
     """
     pretrained = _without_cache(pretrained)
     config = _with_reset_share(config, pretrained)
+    record = finetuning_record(_base_name(config.model), pretrained.training)
+    pretrained = dataclasses.replace(pretrained, training=record)
     is_new = not pretrained.config.n_softmax_words
     if is_new:
         model = _with_new_softmax(pretrained, corpus, config)
@@ -101,6 +105,15 @@ def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus)
         compare=True,
         accumulators=accumulators,
     )
+
+
+def _base_name(model: str) -> str:
+    """Return the name of a model for the record; paths are shortened to the name of the folder."""
+    path = Path(model).expanduser()
+    if not path.exists():  # name of a bundled or downloaded model, or hub id
+        return model
+    path = path.resolve()
+    return path.parent.name if path.name == MODEL else path.name
 
 
 def _with_reset_share(config: FinetuneConfig, model: Pretrained) -> FinetuneConfig:
