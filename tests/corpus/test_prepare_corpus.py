@@ -200,6 +200,8 @@ def test_prepare_stores_reading_config_and_counts(tmp_path):
         *("train", "distinct", "vocabulary", "time")
     ]
     assert "train       8 words in 2 sentences, 0.00% out of vocabulary" in str(result)
+    result = prepared(tmp_path, "a\n", held_out=0.0)[1]
+    assert "train       1 word in 1 sentence, 0.00% out of vocabulary" in str(result)
 
 
 def test_prepare_records_but_does_not_apply_tokenizer_of_pretokenized_text(tmp_path, caplog):

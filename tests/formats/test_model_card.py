@@ -61,6 +61,12 @@ def test_describe_returns_architecture(tmp_path, name, rows):
     assert ("word_embeddings" in actual) == ("word_embeddings" in rows)
 
 
+def test_describe_formats_word_counts_with_separators_and_singular():
+    for n_words, text in [(1153, "1,153 words"), (1, "1 word")]:
+        config = dataclasses.replace(TINY, n_softmax_words=n_words)
+        assert describe(random_model(config))["softmax"] == text
+
+
 def test_describe_returns_recorded_tokenizer():
     assert describe(random_model().with_tokenizer("english"))["tokenizer"] == "english"
 
@@ -73,7 +79,8 @@ class TestModelCard:
         assert yaml.safe_load(header)["library_name"] == "elmo-torch"
         assert "from elmo import ELMo" in text
         for name, value in describe(model).items():
-            assert f"| {label(name)} | {value} |" in text
+            shown = f"{value:,}" if isinstance(value, int) else value
+            assert f"| {label(name)} | {shown} |" in text
         assert "- n_characters was corrected\n- clips were assumed\n" in text
         assert card.endswith("\n")
 

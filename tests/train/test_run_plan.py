@@ -117,7 +117,9 @@ def test_run_plan_is_formatted_as_a_table():
     assert "390.6 steps of 2,560" in text
     assert "3,907 steps, 10 epochs" in text
     assert "GiB per device" in text
-    assert "1,234 biLM" in str(RunPlan(1234, 5, 10, 10, 1, make(TINY).memory))
+    small = str(RunPlan(645904, 78975, 10, 10, 1, make(TINY).memory))
+    assert "645,904 biLM, 78,975 softmax" in small
+    assert "run      1 step, 1 epochs" in small
 
 
 @pytest.mark.parametrize(

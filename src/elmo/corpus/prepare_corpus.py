@@ -36,7 +36,7 @@ from elmo.corpus.vocab_file import write_vocabulary
 from elmo.corpus.word_counts import count_text
 from elmo.errors import InputError, OutputError, listing
 from elmo.files import atomic_folder
-from elmo.progress import Progress, duration
+from elmo.progress import Progress, duration, format_count
 from elmo.text.input_lines import STDIN
 from elmo.text.tokenizer import WhitespaceTokenizer
 from elmo.text.vocabulary import Vocabulary
@@ -77,16 +77,17 @@ class PrepareResult:
 
     def __str__(self) -> str:
         """Return a summary of the result, in a few lines."""
-        lines = [f"{self.out}: {sum(self.n_words.values()):,} words"]
+        lines = [f"{self.out}: {format_count(sum(self.n_words.values()), 'word')}"]
         for split, n_words in self.n_words.items():
             unknown_rate = self.n_unknown[split] / max(1, n_words)
             lines.append(
-                f"{split:<12}{n_words:,} words in {self.n_sentences[split]:,} sentences, "
+                f"{split:<12}{format_count(n_words, 'word')} in "
+                f"{format_count(self.n_sentences[split], 'sentence')}, "
                 f"{unknown_rate:.2%} out of vocabulary"
             )
         time = duration(self.seconds, decimal=True)
         lines += [
-            f"{'distinct':<12}{self.n_distinct:,} words",
+            f"{'distinct':<12}{format_count(self.n_distinct, 'word')}",
             f"{'vocabulary':<12}{self.n_vocabulary:,} words",
             f"{'time':<12}{time}, {self.words_per_second:,.0f} words/s",
         ]

@@ -16,7 +16,7 @@ from elmo.corpus.text_sources import resolve
 from elmo.corpus.word_counts import count_text
 from elmo.errors import ConfigError, InputError
 from elmo.files import atomic_path
-from elmo.progress import duration
+from elmo.progress import duration, format_count
 from elmo.text.vocabulary import SKIPPED_LINE, SPECIAL_TOKENS
 
 
@@ -45,8 +45,10 @@ class VocabResult:
         unknown_rate = self.n_unknown / max(1, self.n_words)
         rate = self.n_words / max(self.seconds, 1e-9)
         return (
-            f"{self.out}: {self.n_vocabulary:,} words, of {self.n_distinct:,} distinct words\n"
-            f"text        {self.n_words:,} words, {unknown_rate:.2%} out of vocabulary\n"
+            f"{self.out}: {self.n_vocabulary:,} words, of "
+            f"{format_count(self.n_distinct, 'distinct word')}\n"
+            f"text        {format_count(self.n_words, 'word')}, "
+            f"{unknown_rate:.2%} out of vocabulary\n"
             f"time        {duration(self.seconds, decimal=True)}, {rate:,.0f} words/s"
         )
 

@@ -10,7 +10,7 @@ from elmo.errors import ConfigError
 from elmo.formats import bilm_hdf5, model_folder, onnx_folder
 from elmo.formats.load import locate, read
 from elmo.formats.model_cache import download_record
-from elmo.formats.model_card import card_metadata, describe, label
+from elmo.formats.model_card import card_metadata, describe, format_value, label
 from elmo.formats.training_record import with_labels
 
 _FORMATS = ("native", "allennlp", "onnx")
@@ -42,10 +42,7 @@ class InfoResult:
         rows = {label(name): value for name, value in self.rows.items()}
         rows |= with_labels(self.training)
         width = max(map(len, rows))
-        lines = [
-            f"{name:<{width}}  {f'{value:,}' if isinstance(value, int) else value}"
-            for name, value in rows.items()
-        ]
+        lines = [f"{name:<{width}}  {format_value(value)}" for name, value in rows.items()]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 

@@ -1,5 +1,6 @@
 """Model cards (README.md) and model descriptions for `elmo info`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import yaml
 from elmo.config import ModelConfig, Storage
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.training_record import with_labels
+from elmo.progress import format_count
 
 _STORAGE_TEXTS = {
     "int8": "as int8 with one float16 scale per matrix row, and one-dimensional tensors as float16",
@@ -48,7 +50,7 @@ def model_card(model: Pretrained, storage: Storage = "float32") -> str:
         "",
         "| | |",
         "| --- | --- |",
-        *(f"| {label(name)} | {value} |" for name, value in describe(model).items()),
+        *_table_rows(describe(model)),
     ]
     if model.training:
         lines += ["", "## Training", "", "| | |", "| --- | --- |"]
@@ -109,7 +111,7 @@ def onnx_card(model: Pretrained, storage: Storage) -> str:
         "including the boundary tokens at both ends of a sentence; 0 at padding on the right |",
         f"| output | `layers`, float32, ({config.n_layers}, batch, time, {config.dim}): layer 0 is "
         "independent of context, the others depend on the sentence; 0 at padding |",
-        *(f"| {label(name)} | {value} |" for name, value in rows.items()),
+        *_table_rows(rows),
         "",
         f"{_GRAPH_STORAGE_TEXTS[storage]} Batch size and length are dynamic; every sentence starts "
         "from the zero state. `config.json` (`model.text`) defines how words are converted to ids, "
@@ -117,6 +119,16 @@ def onnx_card(model: Pretrained, storage: Storage) -> str:
         "export page of the elmo-torch documentation shows the code.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _table_rows(rows: Mapping[str, str | int]) -> list[str]:
+    """Return the Markdown table rows of a description."""
+    return [f"| {label(name)} | {format_value(value)} |" for name, value in rows.items()]
+
+
+def format_value(value: object) -> str:
+    """Return a value of a description as text; integers have thousands separators."""
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def label(key: str) -> str:
@@ -149,14 +161,16 @@ def describe(model: Pretrained) -> dict[str, str | int]:
         role = "used with characters" if encoder.word_role == "join" else "precomputed"
         role = role if encoder.n_characters else "the only input"
         rows["word_embeddings"] = (
-            f"{encoder.n_words - 1} words, dimension {encoder.word_dim}, {role}"
+            f"{format_count(encoder.n_words - 1, 'word')}, dimension {encoder.word_dim}, {role}"
         )
     rows["lstm"] = (
-        f"{lstm.n_layers} layers, cell {lstm.cell_dim}, projection {lstm.projection_dim}, clips "
-        f"{clips[0]} and {clips[1]}, {'with' if lstm.residual else 'without'} residual"
+        f"{format_count(lstm.n_layers, 'layer')}, cell {lstm.cell_dim}, "
+        f"projection {lstm.projection_dim}, clips {clips[0]} and {clips[1]}, "
+        f"{'with' if lstm.residual else 'without'} residual"
     )
     rows["mixes"] = config.mix.n_mixes
-    rows["softmax"] = f"{config.n_softmax_words} words" if config.n_softmax_words else "none"
+    n_words = config.n_softmax_words
+    rows["softmax"] = format_count(n_words, "word") if n_words else "none"
     return rows
 
 
@@ -164,9 +178,9 @@ def _characters(config: ModelConfig) -> str:
     n_symbols = config.encoder.n_characters - 1
     descriptions = {
         "bytes": "UTF-8 bytes",
-        "codepoints": f"code points, dictionary of {n_symbols}",
-        "jamo": f"code points with Hangul as jamo, dictionary of {n_symbols}",
-        "dictionary": f"dictionary of {n_symbols} code points",
+        "codepoints": f"code points, dictionary of {n_symbols:,}",
+        "jamo": f"code points with Hangul as jamo, dictionary of {n_symbols:,}",
+        "dictionary": f"dictionary of {n_symbols:,} code points",
     }
     scheme = config.text.characters
     if scheme == "none":

@@ -38,6 +38,7 @@ from elmo.formats.training_record import (
     TEXT,
 )
 from elmo.model.network import ELMoNetwork
+from elmo.progress import format_count
 from elmo.train.learner import Learner, TrainingConfig, streams_per_process
 from elmo.train.run_plan import available_memory, fitting_batch, plan
 from elmo.train.run_state import DIVERGENCE_ADVICE, DIVERGENCE_MARGIN, Diverged, RunState
@@ -302,7 +303,8 @@ class LMTrainable:
         record: dict[str, Any] = dict(self.job.model.training or {})
         record |= {
             PROGRAM: f"elmo-torch {__version__}",
-            TEXT: f"{train.n_words:,} words in {train.n_sentences:,} sentences",
+            TEXT: f"{format_count(train.n_words, 'word')} in "
+            f"{format_count(train.n_sentences, 'sentence')}",
             STEPS: f"{step:,} of {self.tokens_per_step:,} tokens, "
             f"{step / self.steps_per_epoch:.2f} epochs",
             RESET_SHARE: self.config.stream.reset or 0.0,

@@ -20,6 +20,7 @@ from elmo.config import (
     StreamConfig,
 )
 from elmo.model.losses import CHUNK_VALUES
+from elmo.progress import format_count
 
 FLOAT = 4  # bytes
 GIB = 2**30
@@ -74,19 +75,22 @@ class RunPlan:
     def __str__(self) -> str:
         """Return the plan as a readable table."""
         rows = {
-            "weights": f"{_millions(self.n_bilm)} biLM, {_millions(self.n_softmax)} softmax",
+            "weights": self._weights(),
             "epoch": f"{self.n_pairs:,} tokens, sentence ends included; "
             f"{self.steps_per_epoch:,.1f} steps of {self.tokens_per_step:,}",
-            "run": f"{self.n_steps:,} steps, {self.n_steps / self.steps_per_epoch:,.3g} epochs",
+            "run": f"{format_count(self.n_steps, 'step')}, "
+            f"{self.n_steps / self.steps_per_epoch:,.3g} epochs",
             "memory": f"about {self.memory.total / GIB:.2f} GiB per device: "
             f"{self.memory.fixed / GIB:.2f} for weights, gradients and optimizer, "
             f"{self.memory.segment / GIB:.2f} for the activations of a step",
         }
         return "\n".join(f"{name:9}{text}" for name, text in rows.items())
 
-
-def _millions(count: int) -> str:
-    return f"{count / 1e6:,.1f} M" if count >= 1e5 else f"{count:,}"
+    def _weights(self) -> str:
+        """Return the numbers of weights, all in millions unless the model is small."""
+        if self.n_bilm + self.n_softmax < 1e7:
+            return f"{self.n_bilm:,} biLM, {self.n_softmax:,} softmax"
+        return f"{self.n_bilm / 1e6:,.1f} M biLM, {self.n_softmax / 1e6:,.1f} M softmax"
 
 
 def plan(
