@@ -12,6 +12,7 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
 from elmo.tasks import task_trainable
 from elmo.tasks.task_trainable import TaskScores, TaskTrainingJob, layers_from_top
+from elmo.train.run_state import RunState
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,10 @@ def run_steps(trainable, first, last):
     return [trainable.step(batch, n) for n, batch in zip(range(first, last), batches, strict=False)]
 
 
+def watch_nothing(items, n_items):
+    return items
+
+
 @pytest.mark.parametrize(
     ("task", "use"),
     [("classification", "none"), ("classification", "tuned"), ("tagging", "frozen")],
@@ -42,7 +47,7 @@ def test_task_model_overfits_a_few_examples(tmp_path, model, task, use):
     losses = [float(result.losses) for result in run_steps(trainable, 0, 60)]
     assert losses[0] == pytest.approx(trainable.chance_loss, rel=0.3)
     assert max(losses[-4:]) < 0.3
-    evaluation = trainable.evaluation(trainable.measure(60, iter))
+    evaluation = trainable.evaluation(trainable.measure(60, watch_nothing))
     assert evaluation.scores == dict.fromkeys(trainable.fitted.task.metrics, 1.0)
     assert evaluation.rank == -1
 
@@ -76,7 +81,7 @@ def test_resumed_task_training_is_bit_identical(tmp_path, model, settings):
     second = make_trainable(tmp_path / "resumed", examples, examples, **settings)
     torch.manual_seed(99)  # randomness only depends on the step
     second.load_state_dict(state)
-    second.measure(5, iter)
+    second.measure(5, watch_nothing)
     run_steps(second, 5, 9)
     expected, actual = weights(whole.fitted), weights(second.fitted)
     assert expected.keys() == actual.keys()
@@ -249,8 +254,25 @@ def test_number_of_steps_and_description_of_task_run(tmp_path):
     assert trainable.memory_advice() == "Out of memory. Try --batch-words 8."
 
 
+def test_run_that_predicts_one_label_or_is_short_is_reported(tmp_path, caplog):
+    trainable = make_trainable(tmp_path, epochs=2)
+    (prediction,) = trainable.fitted.predict(LABELED[:1])
+    trainable.fitted.predict = lambda examples: [prediction] * len(examples)
+    trainable.measure(0, watch_nothing)
+    trainable.save_model(tmp_path / "model", 0, None)
+    trainable.result(RunState(step=8), "finished")
+    assert f"The model predicts only {prediction.label} " in caplog.messages[0]
+    assert "in 8 steps. Use more --epochs" in caplog.messages[0]
+    trainable = make_trainable(tmp_path, epochs=2)
+    trainable.result(RunState(), "dry run")
+    trainable.result(RunState(step=4), "stopped at the time limit")
+    assert len(caplog.messages) == 1
+    trainable.result(RunState(step=8), "finished")
+    assert caplog.messages[1].startswith("The run has only 8 steps.")
+
+
 def test_evaluation_without_development_set_returns_none(tmp_path):
-    assert make_trainable(tmp_path, dev=[]).measure(3, iter) is None
+    assert make_trainable(tmp_path, dev=[]).measure(3, watch_nothing) is None
 
 
 def test_evaluation_is_interruptible_and_has_no_side_effects(tmp_path, monkeypatch):
@@ -264,7 +286,7 @@ def test_evaluation_is_interruptible_and_has_no_side_effects(tmp_path, monkeypat
             starts.append(item)
             yield item
 
-    first, second = trainable.measure(0, watch), trainable.measure(0, lambda items, n: items)
+    first, second = trainable.measure(0, watch), trainable.measure(0, watch_nothing)
     assert len(starts) == 2
     assert first == second
     assert trainable.model.training

@@ -60,6 +60,7 @@ class NumberTrainable:
     n_steps, steps_per_epoch, tokens_per_step = 20, 5.0, 7
     loss_names = ("loss",)
     chance_loss = 10.0
+    warmup_steps = 0
 
     def __init__(self, job):
         self.job, self.compare_at = job, job.compare_at
@@ -174,6 +175,17 @@ def test_early_stopping_counts_evaluations_only_after_the_score_first_changes(
     monkeypatch.setattr(NumberTrainable, "measure", lambda self, step, watch: [-3.0, 1.0])
     state, note = train(make_job(tmp_path / "still", evaluate_every=1, patience=2))
     assert (state.step, note) == (20, "finished")
+
+
+def test_early_stopping_does_not_count_evaluations_during_warm_up(tmp_path, monkeypatch):
+    scores = [-3.0, -2.0] + [-4.0] * 18
+    monkeypatch.setattr(NumberTrainable, "warmup_steps", 6)
+    monkeypatch.setattr(
+        NumberTrainable, "measure", lambda self, step, watch: [scores[step - 1], 1.0]
+    )
+    state, note = train(make_job(tmp_path / "run", evaluate_every=1, patience=2))
+    assert note == "stopped early after 2 evaluations without improvement"
+    assert state.step == 8
 
 
 def test_resumed_run_equals_uninterrupted_run(tmp_path, monkeypatch):

@@ -338,8 +338,9 @@ class TaskConfig:
     parallel_seeds: int = 1
     """Number of seeds to train in parallel on one device. Each runs in its own process and prints
     to output.txt in its own folder."""
-    batch_size: int = 32
-    """Number of examples per training step."""
+    batch_size: int | None = None
+    """Number of examples per training step. Default: 32, or fewer for a training set of less than
+    800 examples, so that an epoch has 25 steps."""
     batch_words: int = 16_384
     """Maximum number of words, including padding, per micro-batch. Larger batches are split to
     limit memory use; results do not change."""
@@ -363,7 +364,7 @@ class TaskConfig:
         default_factory=lambda: OptimizerConfig(
             optimizer="adamw",
             learning_rate=1e-3,
-            warmup_steps=50,
+            warmup_steps=None,
             schedule="cosine",
             weight_decay=0.01,
             clip_norm=5.0,
@@ -376,8 +377,9 @@ class TaskConfig:
     def __post_init__(self) -> None:
         """Validate counts and check that every option applies to the task."""
         for name in ("seeds", "parallel_seeds", "batch_size", "batch_words"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1 (got {value}).")
         if self.encoder.char_ngrams and self.task != "classification":
             raise ConfigError(
                 f"char_ngrams ({self.encoder.char_ngrams}) is only supported for classification, "

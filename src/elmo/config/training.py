@@ -112,8 +112,8 @@ class OptimizerConfig:
     """Peak learning rate."""
     accumulator: float = 1.0
     """Adagrad: initial value of the accumulator of squared gradients."""
-    warmup_steps: int = 0
-    """Number of linear warmup steps."""
+    warmup_steps: int | None = 0
+    """Number of linear warmup steps. null (tasks only): 50, but at most a tenth of all steps."""
     schedule: Literal["constant", "cosine", "wsd"] = "constant"
     """Learning-rate schedule after warmup. wsd (warmup-stable-decay): constant, with a linear decay
     in the last steps."""
@@ -141,8 +141,9 @@ class OptimizerConfig:
             if value is not None and not 0 < value <= 1e6:
                 raise ConfigError(f"{name} must be above 0 and at most 1e6 (got {value}).")
         for name in ("warmup_steps", "weight_decay", "clip_norm"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ConfigError(f"{name} must be 0 or more (got {getattr(self, name)}).")
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ConfigError(f"{name} must be 0 or more (got {value}).")
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(

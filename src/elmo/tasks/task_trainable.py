@@ -1,8 +1,10 @@
 """Connects a task model to the training loop: batches, training steps, evaluation."""
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ from elmo.progress import duration
 from elmo.tasks.examples import Example, examples_signature
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.renamed_records import upgrade_weights
+from elmo.tasks.scores.label_report import LabelReport
+from elmo.tasks.size_defaults import with_size_defaults
 from elmo.tasks.task_batches import TaskBatch, TaskBatches, n_words
 from elmo.train.optim import (
     clip_gradients,
@@ -34,6 +38,10 @@ if TYPE_CHECKING:
 
 # During evaluation, check for a stop signal after this number of examples.
 CHECK_INTERVAL = 2048
+# Shorter runs are reported, because a model rarely learns much in so few steps.
+SHORT_RUN = 50
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -102,10 +110,10 @@ class TaskTrainingJob:
     train: Sequence[Example]
     dev: Sequence[Example]
 
-    @property
+    @cached_property
     def config(self) -> TaskConfig:
-        """Options of the run."""
-        return self.fitted.config
+        """Options of the run, with the defaults for a training set of this size."""
+        return with_size_defaults(self.fitted.config, len(self.train))
 
     def make_trainable(self, fabric: "Fabric") -> "TaskTrainable":
         """Move the model to the device and prepare it for training."""
@@ -129,6 +137,7 @@ class TaskTrainable:
         self.fitted, self.model = job.fitted, job.fitted.built.model
         fabric.to_device(self.model)
         config = self.config
+        assert config.batch_size is not None
         self.data = TaskBatches(
             [part for example in job.train for part in self.fitted.task.split_example(example)],
             self.fitted.built.indexer,
@@ -146,9 +155,14 @@ class TaskTrainable:
         self.n_steps = max(1, math.ceil(config.run.epochs * self.steps_per_epoch))
         if config.run.max_steps is not None:
             self.n_steps = min(self.n_steps, config.run.max_steps)
+        self.warmup_steps = self._optimizer.warmup_steps or 0
         total = sum(map(n_words, self.data.examples))
         self.tokens_per_step = max(1, round(total / self.data.per_epoch))
         self.chance_loss = math.log(max(2, self.fitted.task.n_choices(self.fitted.labels)))
+        # Label of all predictions in the last evaluation and in that of the saved model, if there
+        # is only one.
+        self._only_label: str | None = None
+        self._only_label_of_best: str | None = None
         self.optimizers: list[torch.optim.Optimizer] = []
         self.rates: list[OptimizerConfig] = []
         for weights, rates in self._parameter_groups():
@@ -161,7 +175,7 @@ class TaskTrainable:
         examples, rates = self.config.examples, self.config.optimizer
         if examples.keep_steps:
             return rates
-        return replace(rates, warmup_steps=round(rates.warmup_steps * examples.fraction))
+        return replace(rates, warmup_steps=round((rates.warmup_steps or 0) * examples.fraction))
 
     def _parameter_groups(self) -> Iterator[tuple[list[nn.Parameter], OptimizerConfig]]:
         """Yield groups of parameters with their optimizer options.
@@ -251,6 +265,7 @@ class TaskTrainable:
         for start in watch(starts, len(starts)):
             predictions += self.fitted.predict(examples[start : start + CHECK_INTERVAL])
         scores = self.fitted.task.scores(examples, predictions)
+        self._only_label = _only_label(self.fitted.task.report(examples, predictions))
         return [scores[name] for name in self.fitted.task.metrics]
 
     def evaluation(self, numbers: list[float]) -> TaskScores:
@@ -295,6 +310,7 @@ class TaskTrainable:
 
     def save_model(self, folder: Path, step: int, evaluation: TaskScores | None) -> None:
         """Save the current model in a model folder."""
+        self._only_label_of_best = self._only_label
         self.fitted.facts = {
             "program": f"elmo-torch {__version__}",
             "steps": step,
@@ -306,7 +322,28 @@ class TaskTrainable:
     def result(self, state: RunState, note: str) -> TaskRun:
         """Return the result of the run."""
         best = self.evaluation(state.best) if state.best else None
+        if self._only_label_of_best is not None:
+            logger.warning(
+                "The model predicts only %s on the development set: it has learned nothing else in "
+                "%d steps. Use more --epochs, a smaller --batch-size or another --learning-rate.",
+                self._only_label_of_best,
+                state.step,
+            )
+        elif 0 < state.step == self.n_steps < SHORT_RUN:
+            logger.warning(
+                "The run has only %d steps. Use more --epochs or a smaller --batch-size if the "
+                "scores are low.",
+                self.n_steps,
+            )
         return TaskRun(self.config.out, state.step, state.seconds, best, note)
+
+
+def _only_label(report: LabelReport | None) -> str | None:
+    """Return the label of all predictions; None if there are several or one label is correct."""
+    if report is None or len(report.confusion) < 2:
+        return None
+    predicted = {label for counts in report.confusion.values() for label in counts}
+    return predicted.pop() if len(predicted) == 1 else None
 
 
 def layers_from_top(bilm: BiLM) -> list[list[nn.Module]]:

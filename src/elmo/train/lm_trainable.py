@@ -135,6 +135,7 @@ class LMTrainable:
             run=config.run,
         )
         self.n_steps = self.plan.n_steps
+        self.warmup_steps = self.config.optimizer.warmup_steps or 0
         self.steps_per_epoch = self.plan.steps_per_epoch
         self.tokens_per_step = self.plan.tokens_per_step
         self.learner = Learner(

@@ -310,7 +310,7 @@ class Loop(Generic[Result]):
             state.best, state.n_worse = numbers, 0
             self._save_model(evaluation)
         else:
-            state.n_worse += state.has_moved
+            state.n_worse += state.has_moved and state.step > trainable.warmup_steps
         if self.report is not None:
             self.report.evaluation(state.step, evaluation.values())
         self.line.write(

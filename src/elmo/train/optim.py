@@ -104,15 +104,16 @@ def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
         step: Step number, starting at 0.
         n_steps: Total number of steps in the run.
     """
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
+    warmup_steps = config.warmup_steps or 0
+    if step < warmup_steps:
+        return config.learning_rate * (step + 1) / warmup_steps
     if config.schedule == "constant":
         return config.learning_rate
     if config.schedule == "wsd":
         decay_steps = config.decay_steps or max(1, n_steps // WSD_DECAY_DIVISOR)
         share = min(1.0, max(0, n_steps - step) / decay_steps)
     else:
-        done = (step - config.warmup_steps) / max(1, n_steps - config.warmup_steps)
+        done = (step - warmup_steps) / max(1, n_steps - warmup_steps)
         share = 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
     return config.learning_rate * (config.final_rate + (1.0 - config.final_rate) * share)
 

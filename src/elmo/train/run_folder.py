@@ -13,7 +13,7 @@ text.json       files and options from which the corpus was prepared
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -23,6 +23,8 @@ from elmo.config.serialization import from_dict, to_dict, to_yaml
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
 from elmo.train.trainable import RunSettings
+
+Config = TypeVar("Config")
 
 CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
@@ -52,28 +54,46 @@ def locked(folder: Path) -> Iterator[None]:
 
 def check_same_run(folder: Path, config: RunSettings) -> None:
     """Raise an error if the folder contains a run with different options."""
-    path = folder / CONFIG
-    if not path.exists():
+    if not (folder / CONFIG).exists():
         return
-    try:
-        before = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from None
     changeable = (
         CHANGEABLE_OPTIONS if (folder / CORPUS).exists() else CHANGEABLE_OPTIONS | DATA_OPTIONS
     )
+    content = _read_content(folder)
     try:
-        # An option that did not exist when the run was started has its default value.
-        recorded = to_dict(from_dict(type(config), upgrade_recorded(type(config), before), CONFIG))
+        recorded = _to_config(type(config), content)
     except ConfigError as error:
         changed = [str(error).rstrip(".")]
     else:
-        changed = list(_differences(recorded, to_dict(config), "", changeable))
+        changed = list(_differences(to_dict(recorded), to_dict(config), "", changeable))
     if changed:
         raise ConfigError(
             f"{folder} contains a run with other settings: {'; '.join(changed)}. Use the same "
             "settings, or choose another --out."
         )
+
+
+def recorded_config(folder: Path, cls: type[Config]) -> Config | None:
+    """Return the options of the run in a folder; None if there is no run or they are not valid."""
+    if not (folder / CONFIG).exists():
+        return None
+    try:
+        return _to_config(cls, _read_content(folder))
+    except ConfigError:
+        return None
+
+
+def _read_content(folder: Path) -> Any:
+    path = folder / CONFIG
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from None
+
+
+def _to_config(cls: type[Config], content: Any) -> Config:
+    """Convert the content of `config.yaml`; options that it does not contain have their default."""
+    return from_dict(cls, upgrade_recorded(cls, content), CONFIG)
 
 
 def _differences(before: Any, now: Any, name: str, changeable: frozenset[str]) -> Iterator[str]:

@@ -76,6 +76,8 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
         tokens_per_step: Number of tokens per step over all processes, used to report the speed.
         loss_names: Names under which the individual losses are logged, in addition to their mean,
             which is logged as `loss`.
+        warmup_steps: Number of steps in which the learning rate rises. Evaluations in them do not
+            count for early stopping.
         chance_loss: Loss of uniform guessing; a loss far above it means that training diverged.
         compare_at: Step before which the model is evaluated as a baseline for later evaluations;
             None for no baseline.
@@ -85,6 +87,7 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
     steps_per_epoch: float
     tokens_per_step: int
     loss_names: tuple[str, ...]
+    warmup_steps: int
     chance_loss: float
     compare_at: int | None
 
