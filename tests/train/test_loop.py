@@ -177,6 +177,23 @@ def test_early_stopping_counts_evaluations_only_after_the_score_first_changes(
     assert (state.step, note) == (20, "finished")
 
 
+def test_run_that_stopped_early_says_how_to_train_longer(tmp_path):
+    job = make_job(tmp_path / "run", evaluate_every=1, patience=4)
+    job.config = replace(job.config, rate=1.0)
+    first, _ = train(job)
+    before = (tmp_path / "run" / "config.yaml").read_text()
+    job.config = replace(job.config, run=replace(job.config.run, epochs=30))
+    state, note = train(job)
+    assert state.step == first.step
+    assert note.startswith("nothing to do, because the run has stopped early; to train longer, set")
+    assert "--patience above 4 or train again with another --out" in note
+    assert (tmp_path / "run" / "config.yaml").read_text() == before
+    job.config = replace(job.config, run=replace(job.config.run, patience=6))
+    state, note = train(job)
+    assert state.step > first.step
+    assert "patience: 6" in (tmp_path / "run" / "config.yaml").read_text()
+
+
 def test_early_stopping_does_not_count_evaluations_during_warm_up(tmp_path, monkeypatch):
     scores = [-3.0, -2.0] + [-4.0] * 18
     monkeypatch.setattr(NumberTrainable, "warmup_steps", 6)

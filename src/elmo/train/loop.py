@@ -137,7 +137,10 @@ class Loop(Generic[Result]):
         if state.step and self._evaluation_is_due() and state.evaluated != state.step:
             self._evaluate()
         if self._is_out_of_patience():
-            return "already stopped early, nothing to do"
+            return (
+                f"nothing to do, because the run has stopped early; to train longer, set "
+                f"--patience above {run.patience} or train again with another --out"
+            )
         batches = prefetched(self.trainable.batches(state.step), PREFETCH_BATCHES)
         try:
             while state.step < self.trainable.n_steps:
@@ -344,7 +347,9 @@ class Loop(Generic[Result]):
                 )
             self.line.write(f"Resuming from step {self.state.step:,}.")
         self._first_step = self.state.step
-        if self.fabric.is_global_zero:
+        is_over = self.state.step >= self.trainable.n_steps or self._is_out_of_patience()
+        # Options that are not used must not be recorded as those of the run.
+        if self.fabric.is_global_zero and not (content is not None and is_over):
             write_config(self.folder, self.job.config)
 
     def _newest_checkpoint(self) -> dict[str, Any] | None:
