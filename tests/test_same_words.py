@@ -74,5 +74,4 @@ def test_raw_text_has_the_same_words_in_python_and_all_commands(
     with caplog.at_level(logging.WARNING):
         output = run("task", "predict", tmp_path / "task", source)
     assert json.loads(output)["words"] == words
-    # A Korean model trained on tokenized data may expect another tokenization.
-    assert ("--pretokenized" in caplog.text) == (model == "small-ko")
+    assert "--pretokenized" not in caplog.text

@@ -229,12 +229,6 @@ def test_loaded_estimator_has_the_settings_it_was_fitted_with(fitted, tmp_path):
     } <= loaded.keys()
 
 
-def test_fitted_model_records_whether_texts_were_raw(fitted):
-    assert fitted.fitted.raw
-    split = Classifier(**{**OPTIONS, "max_steps": 1}).fit(map(str.split, TEXTS), LABELS)
-    assert not split.fitted.raw
-
-
 def test_classifier_works_with_cross_validation_and_grid_search():
     selection = pytest.importorskip("sklearn.model_selection")
     model = Classifier(**{**OPTIONS, "epochs": 6, "evaluate_every": 50})

@@ -45,7 +45,6 @@ def test_loaded_model_equals_saved_model(tmp_path, model, word_vectors, task, us
     )
     perturb(fitted)
     fitted.facts = {"steps": 3, "development": {"accuracy": 0.1 + 0.2}}
-    fitted.raw = True
     fitted.save(tmp_path / "model")
     torch.manual_seed(3)
     expected = torch.rand(4)
@@ -56,7 +55,6 @@ def test_loaded_model_equals_saved_model(tmp_path, model, word_vectors, task, us
     assert loaded.config == fitted.config
     assert loaded.labels == fitted.labels
     assert loaded.facts == fitted.facts
-    assert loaded.raw
     assert vars(loaded.task) == vars(fitted.task)
     saved_weights, loaded_weights = weights(fitted), weights(loaded)
     assert saved_weights.keys() == loaded_weights.keys()

@@ -244,7 +244,6 @@ def test_nearest_occurrences_from_raw_text_have_no_senses(tmp_path, model, elmo)
         (2, 1, None),
     ]
     assert lookup.task.vectors.dtype == np.float16
-    assert lookup.raw
     (prediction,) = lookup.predict([Example((("A", "bat"),))])
     assert [[item.sentence for item, _ in word.nearest] for word in prediction] == [[0], [0]]
     # Several layers are averaged.

@@ -105,6 +105,27 @@ def test_predict_tags_as_conll_and_jsonl(elmo, tagger, tmp_path):
     assert "한국" in elmo("predict", tagger, "-", stdin="한국\n").stdout
 
 
+def test_predict_reads_the_words_of_conll_files(elmo, tagger, classifier, tmp_path):
+    texts = {
+        "in.conll": "-DOCSTART- X O\n\nKim N O\nwent V O\n\nnobody N O\n",
+        "words.iob": "Kim\nwent\n\nnobody\n",
+        "in.conllu": "1\tKim\t_\t_\t_\t_\t_\t_\t_\t_\n2\twent\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+        "1\tnobody\t_\t_\t_\t_\t_\t_\t_\t_\n",
+    }
+    for name, content in texts.items():
+        path = tmp_path / name
+        path.write_text(content)
+        result = elmo("predict", tagger, path)
+        records = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [record["words"] for record in records] == [["Kim", "went"], ["nobody"]]
+        assert [record["tags"] for record in records] == [["B-PER", "O"], ["O"]]
+    assert failed(elmo("predict", classifier, path), 2, "only supported for tagging")
+    assert failed(elmo("predict", tagger, path, "--pretokenized"), 2, "has no effect")
+    (tmp_path / "in.txt").write_text("Kim N O\n\nnobody N O\n")
+    result = elmo("predict", tagger, tmp_path / "in.txt", tmp_path / "out.jsonl")
+    assert failed(result, 1, "A file of words in columns needs the extension .conll.")
+
+
 @pytest.mark.parametrize(
     ("name", "limit", "is_full"),
     [

@@ -456,7 +456,8 @@ class TaskPredictConfig:
     """Input file, or - for standard input. One text per line; for coreference, one document per
     line. For sentence pairs and question answering, two texts per line, separated by a tab
     (question first, then passage). Or a table or JSON lines (.csv, .tsv, .jsonl) with the columns
-    of the training set."""
+    of the training set. For tagging, also CoNLL columns (.conll, .iob, .bio, .conllu), of which
+    only the words are read."""
     out: str = "-"
     """Output file. Default: standard output."""
     text_column: str | None = None

@@ -21,7 +21,6 @@ from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
 from elmo.tasks.load_examples import split_off_dev, subsample, subsample_dev
 from elmo.tasks.not_fitted import not_fitted_error
-from elmo.tasks.readers.raw_text import TrackedSplit
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import TASKS, check_targets
 from elmo.text.line_splitter import SplitFunction
@@ -146,7 +145,7 @@ class Estimator:
             settings = {**self.settings, "out": out, "task": self.task}
             config = load_config(TaskConfig, None, settings)
             elmo = load_elmo(config)
-            split = TrackedSplit(splitter(config, elmo))
+            split = splitter(config, elmo)
             targets = list(targets)
             examples = self._examples(texts, targets, split)
             if dev is None:
@@ -158,7 +157,6 @@ class Estimator:
                 targets += dev_targets
             examples = subsample(examples, config.examples.fraction, config.run.seed)
             untrained = prepare(config, elmo, examples, dev_examples)
-            untrained.raw = split.was_used
             untrained.label_type = self._label_type(targets)
             train(TaskTrainingJob(untrained, examples, dev_examples))
             self._fitted = load_fitted_task(Path(out) / MODEL, default_device())

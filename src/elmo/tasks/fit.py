@@ -21,7 +21,6 @@ from elmo.tasks.load_examples import read_examples, training_examples
 from elmo.tasks.lookup_model import LOOKUP_TASKS, LookupModel, fit_lookup
 from elmo.tasks.mix_plot import PLOT, draw_mixes
 from elmo.tasks.parallel_seeds import run_in_parallel
-from elmo.tasks.readers.raw_text import TrackedSplit
 from elmo.tasks.scores.label_scores import Spread, mean_and_deviation
 from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
 from elmo.tasks.task_types.task_registry import check_labels, task_for
@@ -168,11 +167,9 @@ def fit_once(config: TaskConfig) -> FittedTask | LookupModel:
 
 def _job(config: TaskConfig, elmo: ELMo | None) -> TaskTrainingJob:
     """Read the examples of a run and build its model."""
-    split = TrackedSplit(splitter(config, elmo))
+    split = splitter(config, elmo)
     examples, dev = training_examples(config.examples, split, config.run.seed, config.task)
-    untrained = prepare(config, elmo, examples, dev)
-    untrained.raw = split.was_used
-    return TaskTrainingJob(untrained, examples, dev)
+    return TaskTrainingJob(prepare(config, elmo, examples, dev), examples, dev)
 
 
 def prepare(

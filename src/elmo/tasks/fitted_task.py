@@ -84,7 +84,6 @@ class FittedTask:
         labels: Labels ordered by id.
         built: The model and its token indexer.
         facts: Information about the training run: steps, development scores, layer mixes.
-        raw: Whether the training texts were raw text, which had to be tokenized.
         label_type: Python type of the labels in the training data; `labels` are always strings.
         show_progress: Whether `predict` shows its progress.
     """
@@ -94,7 +93,6 @@ class FittedTask:
     labels: list[str]
     built: BuiltModel
     facts: dict[str, Any] = field(default_factory=dict)
-    raw: bool = False
     label_type: LabelType = "str"
     show_progress: bool = False
 
@@ -181,7 +179,6 @@ class FittedTask:
             "labels": self.labels,
             "task_settings": self.task.to_settings(),
             "facts": self.facts,
-            "raw": self.raw,
             "label_type": self.label_type,
             "fingerprint": None if elmo is None else fingerprint(elmo.to_pretrained()),
             "config": to_dict(with_absolute_elmo_path(self.config)),
@@ -244,8 +241,8 @@ def load_fitted_task(folder: Path, device: str | None = None) -> FittedTask:
         if elmo is not None:
             move(elmo, device)
     built.model.eval()
-    optional = {name: record[name] for name in ("raw", "label_type") if name in record}
-    return FittedTask(config, task, record["labels"], built, record["facts"], **optional)
+    label_type = record.get("label_type", "str")
+    return FittedTask(config, task, record["labels"], built, record["facts"], label_type)
 
 
 def model_folder(folder: Path) -> Path:

@@ -50,7 +50,6 @@ from elmo.tasks.fitted_task import (
 from elmo.tasks.frozen_layers import chosen_layers
 from elmo.tasks.load_examples import read_examples, subsample
 from elmo.tasks.occurrence_lookup import OccurrenceLookup
-from elmo.tasks.readers.raw_text import TrackedSplit
 from elmo.tasks.word_sense_lookup import WordSenseLookup
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.token_batches import Sentence
@@ -113,14 +112,12 @@ class LookupModel:
         task: The lookup index; it takes the place of the task of a `FittedTask`.
         elmo: The ELMo model.
         facts: Information about the index: signature of the examples, development scores.
-        raw: Whether the indexed texts were raw text, which had to be tokenized.
     """
 
     config: TaskConfig
     task: LookupIndex
     elmo: ELMo
     facts: dict[str, Any] = field(default_factory=dict)
-    raw: bool = False
 
     def predict(self, examples: Sequence[Example]) -> list[Any]:
         """Return the prediction for each example."""
@@ -150,7 +147,6 @@ class LookupModel:
             "labels": [],
             "task_settings": {},
             "facts": self.facts,
-            "raw": self.raw,
             "fingerprint": fingerprint(self.elmo.to_pretrained()),
             "config": to_dict(with_absolute_elmo_path(self.config)),
         }
@@ -219,8 +215,7 @@ def build_lookup_model(
     elmo = load_elmo(config)
     if elmo is None or config.elmo.use == "tuned":
         raise ConfigError(f"{config.task} requires a frozen ELMo. Set --model and --use frozen.")
-    split = TrackedSplit(splitter(config, elmo))
-    examples = load_examples(split)
+    examples = load_examples(splitter(config, elmo))
     if not examples:
         raise InputError("There are no texts.")
     move(elmo, device)
@@ -231,7 +226,7 @@ def build_lookup_model(
         "mixes": {},
         "examples": _signature(examples),
     }
-    return LookupModel(config, index, elmo, facts, raw=split.was_used)
+    return LookupModel(config, index, elmo, facts)
 
 
 def _score_dev(model: LookupModel) -> None:
@@ -282,7 +277,7 @@ def load_lookup_model(folder: Path, device: str | None = None) -> LookupModel:
     assert elmo is not None
     if device is not None:
         move(elmo, device)
-    return LookupModel(config, index, elmo, record["facts"], record.get("raw", False))
+    return LookupModel(config, index, elmo, record["facts"])
 
 
 def word_encoder(elmo: ELMo, config: TaskConfig) -> Encode:

@@ -1,7 +1,6 @@
 """Implements `elmo task predict` and `elmo task evaluate`."""
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,20 +18,16 @@ from elmo.tasks.examples import Example
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.load_examples import read_examples
 from elmo.tasks.lookup_model import LookupIndex, LookupModel, load_task
-from elmo.tasks.prediction_tables import table_lines
+from elmo.tasks.prediction_tables import CONLL_SUFFIXES, conll_examples, table_lines
 from elmo.tasks.scores.label_report import LabelReport
 from elmo.tasks.task_types.task import Task
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 from elmo.text.line_splitter import TextCheck
 
-logger = logging.getLogger(__name__)
-
 # Maximum number of texts and words per prediction batch, which bounds memory for inputs of any
 # length. A longer text is predicted alone.
 MAX_TEXTS = 1024
 MAX_WORDS = 2**17
-# Tokenizers that split raw text much as most tokenized data sets are.
-SIMILAR_TOKENIZERS = (None, "whitespace", "english")
 FIT_REMEDY = "Set --tokenizer in elmo task fit"
 
 
@@ -112,8 +107,11 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
         raise ConfigError(f"The output file {config.out} would overwrite the input file.")
     n_texts = 0
     with opened_input(config.input) as file, _opened_output(config.out) as out:
-        lines = table_lines(config, fitted.config) or _lines(file, config.input)
-        for batch in _batches(_examples(fitted, lines, config)):
+        examples: Iterable[Example] | None = conll_examples(config, fitted.config)
+        if examples is None:
+            lines = table_lines(config, fitted.config) or _lines(file, config.input)
+            examples = _examples(fitted, lines, config)
+        for batch in _batches(examples):
             n_texts += len(batch)
             for example, prediction in zip(batch, fitted.predict(batch), strict=True):
                 out.write(_format(fitted, example, prediction, is_conll=is_conll))
@@ -122,7 +120,7 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
 
 
 def _has_conll_suffix(path: str) -> bool:
-    return Path(path).suffix in (".conll", ".iob", ".bio")
+    return Path(path).suffix in CONLL_SUFFIXES
 
 
 def _examples(
@@ -139,12 +137,6 @@ def _examples(
     split = splitter(fitted.config, fitted.elmo, pretokenized=pretokenized)
     tokenizer = task_tokenizer(fitted.config, fitted.elmo)
     check = TextCheck(tokenizer, pretokenized=pretokenized, remedy=FIT_REMEDY)
-    if not (fitted.raw or pretokenized or tokenizer in SIMILAR_TOKENIZERS):
-        logger.warning(
-            "The model was trained on tokenized text, but this text is split with the tokenizer "
-            "%s. If its words are separated by spaces, use --pretokenized.",
-            tokenizer,
-        )
     task = fitted.task
     for number, line in enumerate(lines, start=1):
         check.add(line)
@@ -161,7 +153,7 @@ def _examples(
         if not all(example.texts):
             raise InputError(
                 f"{label_of(name)}, line {number} {_empty_problem(task)}. Remove the line; there "
-                "is exactly one prediction per line."
+                f"is exactly one prediction per line.{_conll_advice(fitted)}"
             )
         yield replace(example, id=str(number))
     check.finish()
@@ -171,7 +163,13 @@ def _empty_problem(task: Task | LookupIndex) -> str:
     return "has no words" if task.n_texts == 1 else "has a text without words"
 
 
-def _batches(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
+def _conll_advice(fitted: FittedTask | LookupModel) -> str:
+    if fitted.config.task != "tagging":
+        return ""
+    return " A file of words in columns needs the extension .conll."
+
+
+def _batches(examples: Iterable[Example]) -> Iterator[Sequence[Example]]:
     """Yield batches of examples; if an example is invalid, first yield those before it."""
     batch: list[Example] = []
     n_words = 0

@@ -1,12 +1,15 @@
-"""Tables and JSON lines as input of `elmo task predict`: one line of text per row."""
+"""Input files of `elmo task predict` other than plain text: tables, JSON lines and CoNLL files."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from elmo.config import TaskConfig, TaskPredictConfig
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, FormatError
+from elmo.tasks.examples import Example
 from elmo.tasks.load_examples import WORD_FIELDS, column_list
+from elmo.tasks.readers.columns import read_conll, read_conllu
 from elmo.tasks.readers.delimited_tables import column_names, read_table
 from elmo.tasks.readers.json_records import field_names, read_jsonl
 from elmo.tasks.readers.sentence_pair_files import TEXTS
@@ -14,6 +17,8 @@ from elmo.tasks.readers.text_lines import read_text
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")
+CONLL_SUFFIXES = (".conll", ".iob", ".bio")
+_CONLLU_SUFFIX = ".conllu"
 
 
 def table_lines(config: TaskPredictConfig, task: TaskConfig) -> Iterator[str] | None:
@@ -30,7 +35,7 @@ def table_lines(config: TaskPredictConfig, task: TaskConfig) -> Iterator[str] | 
         names the columns of the texts.
     """
     path = Path(config.input)
-    suffix = Path(plain_name(path.name)).suffix.lower()
+    suffix = _suffix(config.input)
     if suffix not in (*_JSON_SUFFIXES, *_TABLE_SUFFIXES):
         if config.text_column is not None:
             raise ConfigError(
@@ -50,6 +55,41 @@ def table_lines(config: TaskPredictConfig, task: TaskConfig) -> Iterator[str] | 
     reader = read_jsonl if is_json else read_table
     examples = reader(path, text=columns, label=None, split=lambda text: [text], encoding=encoding)
     return _lines([(str(example.location), example.texts) for example in examples])
+
+
+def conll_examples(config: TaskPredictConfig, task: TaskConfig) -> list[Example] | None:
+    """Return the sentences of a CoNLL or CoNLL-U file without tags.
+
+    Args:
+        config: Options of the command.
+        task: Options of the model.
+
+    Returns:
+        The sentences, or None if the file has another extension.
+    """
+    suffix = _suffix(config.input)
+    if suffix not in (*CONLL_SUFFIXES, _CONLLU_SUFFIX):
+        return None
+    if task.task != "tagging":
+        raise ConfigError(
+            f"{config.input}: CoNLL files are only supported for tagging, and {config.model} is a "
+            f"model for {task.task}. Use a file with one text per line."
+        )
+    for flag, is_set in (
+        ("--pretokenized", config.pretokenized),
+        ("--text-column", config.text_column is not None),
+    ):
+        if is_set:
+            raise ConfigError(
+                f"{flag} has no effect: {config.input} is a CoNLL file, with one word per line."
+            )
+    read = read_conllu if suffix == _CONLLU_SUFFIX else read_conll
+    examples = read(Path(config.input), tags=None, encoding=task.examples.encoding)
+    return [replace(example, id=str(number)) for number, example in enumerate(examples, start=1)]
+
+
+def _suffix(path: str) -> str:
+    return Path(plain_name(Path(path).name)).suffix.lower()
 
 
 def _default_columns(task: str, names: Collection[str]) -> tuple[str, ...]:

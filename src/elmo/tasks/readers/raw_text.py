@@ -18,20 +18,6 @@ RowFilter = Callable[[Mapping[str, Any], Location], bool]
 _CHOICES = get_args(EmptyTextPolicy)
 
 
-class TrackedSplit:
-    """A split function that records whether it was called, that is, whether text was raw."""
-
-    def __init__(self, split: SplitFunction) -> None:
-        """Wrap a split function."""
-        self.split = split
-        self.was_used = False
-
-    def __call__(self, text: str) -> list[str]:
-        """Return the words of a text."""
-        self.was_used = True
-        return self.split(text)
-
-
 def to_words(
     texts: Sequence[str | Sequence[str]],
     split: SplitFunction,
