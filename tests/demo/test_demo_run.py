@@ -30,12 +30,17 @@ def test_demo_improves_model_and_prints_summary(tmp_path, capsys):
     assert max(bank.other_sense[1:]) < 0.999
     summary = str(result)
     assert f"Perplexity {training.trained.mean:.1f} on held-out sentences." in summary
-    assert "6 sentences, 72 words" in summary
+    assert f"4. Using the pre-trained model\n   {bank.comparison}" in summary
+    assert f"{bank.same_sense[-1]:.3f} in the same sense" in bank.comparison
     assert f"The pre-trained model was saved to {tmp_path / 'tiny'}." in summary
     assert f"1. Word senses\n   {result.senses.summary}\n" in summary
     without_senses = str(dataclasses.replace(result, senses=None))
     assert f"1. Word senses\n   {run.MODEL_MISSING}\n" in without_senses
     progress = capsys.readouterr().err
+    assert "town: " in progress
+    assert "/town: " not in progress
+    assert 'compare the vectors of "bank"\n\nEmbedded 6 sentences, 72 words in ' in progress
+    assert "vectors.h5" not in progress + summary
     assert progress.index(str(result.senses)) < progress.index("Step 2 of 4: pre-train")
     assert ELMo.from_pretrained(tmp_path / "tiny").encode("a b").shape == (2, 128)
 
@@ -56,7 +61,9 @@ def test_demo_without_extras_skips_training_and_uses_bundled_model(tmp_path, mon
     assert result.training is None
     assert not list(tmp_path.iterdir())
     reason = f"Skipped: {MissingExtra('training', 'train')}"
-    assert reason in capsys.readouterr().err
+    progress = capsys.readouterr().err
+    assert reason in progress
+    assert progress.index("Step 3 of 4") < progress.index("Skipped for the same reason.\n\nStep 4")
     summary = str(result)
     assert f"2 and 3. Pre-training and fine-tuning\n   {reason}\n\n4. Using small-en\n" in summary
     assert "was saved to" not in summary

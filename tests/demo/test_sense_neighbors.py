@@ -48,7 +48,8 @@ def test_nearest_occurrences_by_hand():
         ["the bat", "a bat"],
     ]
     assert results[0].nearest[0][1] == pytest.approx(np.cos(np.deg2rad(10)), abs=1e-6)
-    text = "bat (animal)  a bat\n  0.98  animal  the bat\n  0.91  club    her bat"
+    text = "bat (animal)  a bat\n  0.98  animal  the bat\n  0.91  club    her bat\n"
+    text += "  wrong: 1 of 2 have the sense animal"
     assert text in str(results[0])
 
 

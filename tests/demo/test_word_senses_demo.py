@@ -71,7 +71,7 @@ def test_text_shows_first_sentence_of_each_sense(result):
     assert len(queries) == 4
     for word, sense, sentence in queries:
         assert text.count(f"{word} ({sense})  {sentence}\n") == 1
-    assert len(text.splitlines()) == 2 + 4 * (1 + 4) + 1 + 3
+    assert len(text.splitlines()) == 3 + 4 * (1 + 5) + 1 + 3
     assert result.summary in text
 
 

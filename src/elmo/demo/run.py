@@ -5,6 +5,7 @@ how each step is done and that it works, not how good the vectors of ELMo are. I
 training are not installed, the last step uses the bundled model.
 """
 
+import dataclasses
 import itertools
 import sys
 import tempfile
@@ -32,6 +33,7 @@ from elmo.embed.embed_file import embed
 from elmo.embed.embedder import ELMo
 from elmo.errors import MissingExtra
 from elmo.evaluate.perplexity import Perplexity
+from elmo.progress import duration
 from elmo.train.finetune_model import finetune
 from elmo.train.pretrain_model import pretrain
 
@@ -41,6 +43,8 @@ N_TOWN, N_KITCHEN, EPOCHS = 3000, 800, 2.0
 # Name of the training folder of the tiny model.
 PRETRAINED = "pretrained"
 
+FINETUNING_STEP = f"Step 3 of 4: fine-tune the model on {N_KITCHEN:,} sentences about a kitchen"
+NO_MODEL = "Skipped: there is no model."
 MODEL_MISSING = f"Skipped: the bundled model {MODEL} is not installed."
 
 RIVER = [
@@ -93,7 +97,7 @@ class BankVectors:
         model: Description of the model.
         same_sense: Mean cosine between occurrences in the same sense, for each layer.
         other_sense: Mean cosine between occurrences in different senses, for each layer.
-        summary: Summary that `embed` returned.
+        summary: Number of sentences and words that `embed` wrote, and its speed.
     """
 
     model: str
@@ -102,21 +106,28 @@ class BankVectors:
     summary: str
 
     def __str__(self) -> str:
-        """Return the summary and a table of the cosines."""
+        """Return the speed, a table of the cosines, and an explanation."""
         rows = enumerate(zip(self.same_sense, self.other_sense, strict=True))
         lines = [
-            f"4. Using {self.model}",
-            f"   {self.summary}",
+            f"Embedded {self.summary}",
             "",
-            '   Mean cosine between vectors of "bank" in sentences about rivers and about money:',
+            'Mean cosine between vectors of "bank" in sentences about rivers and about money:',
             "",
-            f"   {'layer':>8}{'same sense':>14}{'other sense':>14}",
-            *(f"   {number:>8}{same:>14.3f}{other:>14.3f}" for number, (same, other) in rows),
+            f"{'layer':>8}{'same sense':>14}{'other sense':>14}",
+            *(f"{number:>8}{same:>14.3f}{other:>14.3f}" for number, (same, other) in rows),
             "",
-            "   Layer 0 reads only the characters of the word, so its vectors are all the same.",
-            "   The layers above read the whole sentence, so their vectors depend on the context.",
+            "Layer 0 reads only the characters of the word, so its vectors are all the same.",
+            "The layers above read the whole sentence, so their vectors depend on the context.",
         ]
         return "\n".join(lines)
+
+    @property
+    def comparison(self) -> str:
+        """One-line comparison of the two senses in the last layer."""
+        return (
+            f'Mean cosine of "bank" in layer {len(self.same_sense) - 1}: {self.same_sense[-1]:.3f} '
+            f"in the same sense, {self.other_sense[-1]:.3f} in different senses."
+        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +160,10 @@ class DemoResult:
                 "used,\nnot how good it is.",
                 str(self.training),
             ]
-        parts.append("4. Skipped: there is no model." if self.bank is None else str(self.bank))
+        if self.bank is None:
+            parts.append(f"4. Using a model\n   {NO_MODEL}")
+        else:
+            parts.append(f"4. Using {self.bank.model}\n   {self.bank.comparison}")
         if self.folder is not None:
             parts.append(
                 f"The pre-trained model was saved to {self.folder}. To describe it, run:\n"
@@ -171,10 +185,12 @@ def demo(config: DemoConfig) -> DemoResult:
         except MissingExtra as error:
             skipped = f"Skipped: {error}"
             _report(skipped)
-        bank = None
-        if training is not None or senses is not None:
-            _report('Step 4 of 4: embed sentences and compare the vectors of "bank"')
-            bank = _bank_vectors(folder, MODEL if training is None else PRETRAINED)
+            _report(f"{FINETUNING_STEP}\n\nSkipped for the same reason.")
+        name = MODEL if training is None else PRETRAINED
+        has_model = training is not None or senses is not None
+        _report('Step 4 of 4: embed sentences and compare the vectors of "bank"')
+        bank = _bank_vectors(folder, name) if has_model else None
+        _report(NO_MODEL if bank is None else str(bank))
         if training is not None and config.out is not None:
             ELMo.from_pretrained(folder / PRETRAINED).save_pretrained(config.out)
     return DemoResult(senses, training, bank, skipped, config.out if training else None)
@@ -193,7 +209,7 @@ def _train(folder: Path) -> TinyTraining:
     corpus = _prepare_corpus(folder, "town", town(N_TOWN, seed=1))
     values = {"data": [str(corpus)], "out": str(folder / PRETRAINED), "epochs": EPOCHS}
     trained = pretrain(load_config(PretrainConfig, "tiny", values, presets()))
-    _report(f"Step 3 of 4: fine-tune the model on {N_KITCHEN:,} sentences about a kitchen")
+    _report(FINETUNING_STEP)
     other_corpus = _prepare_corpus(folder, "kitchen", kitchen(N_KITCHEN, seed=2))
     values = {
         "model": str(folder / PRETRAINED),
@@ -239,7 +255,8 @@ def _prepare_corpus(folder: Path, name: str, sentences: Iterable[str]) -> Path:
     text.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
     reading = ReadingConfig(tokenizer="english")
     corpus = CorpusConfig(reading, held_out=0.05, workers=1)
-    _report(str(prepare(PrepareConfig((str(text),), str(folder / name), corpus=corpus))))
+    result = prepare(PrepareConfig((str(text),), str(folder / name), corpus=corpus))
+    _report(str(dataclasses.replace(result, out=name)))
     return folder / name
 
 
@@ -248,7 +265,8 @@ def _embed(model: str, folder: Path) -> str:
     lines, vectors = folder / "sentences.txt", folder / "vectors.h5"
     lines.write_text("".join(f"{line}\n" for line in RIVER + MONEY), encoding="utf-8")
     result = embed(EmbedConfig(str(lines), str(vectors), model=model))
-    return str(result).replace(str(vectors), vectors.name)
+    time = duration(result.seconds, decimal=True)
+    return f"{result.counts()} in {time} ({result.rate():,.0f} words/s)."
 
 
 def _mean_cosines(model: ELMo, senses: list[list[str]], across: bool = False) -> tuple[float, ...]:

@@ -47,13 +47,17 @@ class SenseNeighbors:
     nearest: tuple[tuple[Occurrence, float], ...]
 
     @property
+    def n_same_sense(self) -> int:
+        """Number of neighbors that have the sense of the query."""
+        return sum(neighbor.sense == self.query.sense for neighbor, _ in self.nearest)
+
+    @property
     def is_correct(self) -> bool:
         """Whether most of the neighbors have the sense of the query."""
-        n_same = sum(neighbor.sense == self.query.sense for neighbor, _ in self.nearest)
-        return 2 * n_same > len(self.nearest)
+        return 2 * self.n_same_sense > len(self.nearest)
 
     def __str__(self) -> str:
-        """Return the query, and cosine, sense and sentence of each neighbor."""
+        """Return the query, cosine, sense and sentence of each neighbor, and whether it counts."""
         lines = [f"{self.query.word} ({self.query.sense})  {self.query.sentence}"]
         occurrences = (self.query, *(neighbor for neighbor, _ in self.nearest))
         width = max(len(occurrence.sense) for occurrence in occurrences)
@@ -61,6 +65,11 @@ class SenseNeighbors:
             f"  {cosine:.2f}  {neighbor.sense:<{width}}  {neighbor.sentence}"
             for neighbor, cosine in self.nearest
         ]
+        result = "correct" if self.is_correct else "wrong"
+        lines.append(
+            f"  {result}: {self.n_same_sense} of {len(self.nearest)} have the sense "
+            f"{self.query.sense}"
+        )
         return "\n".join(lines)
 
 

@@ -52,15 +52,20 @@ class SensesResult:
             f"{duration(self.seconds, decimal=True)})."
         )
 
+    @property
+    def _n_correct(self) -> int:
+        return sum(item.is_correct for item in self.found)
+
     def __str__(self) -> str:
         """Return the examples and the summary."""
         paragraphs = [
             "Below each sentence are the three occurrences of the same word with the most similar\n"
-            "vectors: cosine, sense and sentence.",
+            "vectors: cosine, sense and sentence. The sentence is correct if most of the three\n"
+            "have its sense; the first of them can have the other one.",
             *map(str, self.examples),
             f"{self.summary}\n"
-            "A word counts if, for most sentences of both senses, most of the nearest occurrences\n"
-            "have the same sense.",
+            f"{self._n_correct} of {len(self.found)} sentences are correct. A word counts if most "
+            "of its sentences\nin each sense are correct.",
         ]
         return "\n\n".join(paragraphs)
 
