@@ -435,7 +435,7 @@ def test_evaluate_returns_loss_and_counts_of_the_slow_loop(text, folder):
     assert [metrics.n_predictions, metrics.n_words, metrics.n_unknown] == COUNTS[:3]
     assert metrics.n_characters == sum(len(line) + 1 for line in TEXT)
     assert not metrics.characters_estimated
-    assert str(result).startswith(f"{folder}, state reset\nperplexity ")
+    assert str(result).startswith(f"{folder}, state reset, sentences line\nperplexity ")
     assert f"of {N_WORDS} words" in str(result)
 
 
@@ -554,6 +554,33 @@ def test_evaluate_reads_splits_of_a_prepared_corpus(text, folder, tmp_path):
     assert run(corpus, folder, split="train").perplexity.n_words == 10
 
 
+def test_evaluate_of_a_corpus_without_test_split_uses_valid_and_reports_it(
+    folder, tmp_path, caplog
+):
+    corpus = write_corpus(tmp_path / "corpus")
+    expected = run(corpus, folder, split="valid")
+    assert not caplog.text
+    assert run(corpus, folder) == expected
+    assert "has no split test. The split valid is evaluated" in caplog.text
+    assert str(expected).splitlines()[0].endswith("state reset, split valid")
+
+
+@pytest.mark.parametrize("recorded", [None, "line", "split"])
+def test_evaluate_splits_lines_into_sentences_as_recorded_or_given(tmp_path, recorded):
+    record = None if recorded is None else {"sentences": recorded}
+    model_folder.write(dataclasses.replace(make_model(), training=record), tmp_path / "model")
+    paragraph, lines = tmp_path / "paragraph.txt", tmp_path / "lines.txt"
+    paragraph.write_text("The cat sat . The mat sat .\n")
+    lines.write_text("The cat sat .\nThe mat sat .\n")
+    folder = str(tmp_path / "model")
+    split = run(str(paragraph), folder, sentences="split")
+    line = run(str(paragraph), folder, sentences="line")
+    assert split.perplexity == run(str(lines), folder, sentences="line").perplexity
+    assert split.perplexity.n_predictions == line.perplexity.n_predictions + 1
+    assert run(str(paragraph), folder) == (split if recorded == "split" else line)
+    assert "sentences split" in str(split)
+
+
 def test_evaluate_reads_records(folder, text, tmp_path):
     texts = [" ".join(sentence) for sentence in SENTENCES if sentence]
     (tmp_path / "dump.log").write_text("".join(json.dumps({"body": t}) + "\n" for t in texts))
@@ -577,8 +604,15 @@ def test_evaluate_rejects_options_for_files_with_a_prepared_corpus(folder, tmp_p
 
 def test_evaluate_rejects_a_missing_split(folder, tmp_path):
     corpus = write_corpus(tmp_path / "corpus")
-    with pytest.raises(ConfigError, match=r"has no split 'test'\. Available splits: train, valid"):
-        run(corpus, folder)
+    with pytest.raises(ConfigError, match=r"no split 'test'\. .*: train, valid\. .* --split"):
+        run(corpus, folder, split="test")
+
+
+def test_evaluate_rejects_split_for_text_and_sentences_for_a_corpus(text, folder, tmp_path):
+    with pytest.raises(ConfigError, match=r"--split test selects .*test\.txt is text.* Omit it"):
+        run(text, folder, split="test")
+    with pytest.raises(ConfigError, match=r"prepared corpus.* Omit --sentences"):
+        run(write_corpus(tmp_path / "corpus"), folder, sentences="split")
 
 
 def test_evaluate_rejects_a_model_without_softmax(text, tmp_path):

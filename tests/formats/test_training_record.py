@@ -22,6 +22,7 @@ from elmo.formats.training_record import (
 RECORD = {
     "program": "elmo-torch 0.1.0",
     "text": "56 words in 2 sentences",
+    "sentences": "split",
     "steps": "3 of 40 tokens, 2.00 epochs",
     "reset_share": 1.0,
     "heldout_perplexity": "forward 51.64, backward 51.69",
@@ -32,6 +33,7 @@ RECORD = {
 EARLIER = {
     "program": RECORD["program"],
     "text": RECORD["text"],
+    "sentences": RECORD["sentences"],
     "steps": RECORD["steps"],
     "sentences from zero": RECORD["reset_share"],
     "held-out perplexity": RECORD["heldout_perplexity"],

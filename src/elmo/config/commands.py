@@ -206,6 +206,7 @@ class EvaluateConfig:
         "Text": (
             "split",
             "pretokenized",
+            "sentences",
             "keep_blank_lines",
             "input_format",
             "text_field",
@@ -231,11 +232,15 @@ class EvaluateConfig:
     common_vocab: str | None = None
     """Vocabulary file, to compare models with different vocabularies. All other words count as
     <UNK>, whose probability is then the sum of theirs."""
-    split: str = "test"
-    """Split to evaluate on, if the text is a prepared corpus."""
+    split: str | None = None
+    """Split of a prepared corpus to evaluate on. Default: test, or valid if there is no test
+    split."""
     pretokenized: bool = False
     """The words of the text are separated by spaces. Default: split each line with the model's
     tokenizer."""
+    sentences: Literal["line", "split"] | None = None
+    """line: each line is a sentence. split: each line is split into sentences. Default: as in the
+    training of the model, or line if the model does not record it."""
     keep_blank_lines: bool = False
     """Treat blank lines as empty sentences. Default: skip blank lines."""
     input_format: InputFormat | None = None

@@ -29,6 +29,7 @@ from elmo.corpus.token_tables import TokenTables, token_tables
 from elmo.errors import ConfigError
 from elmo.formats.load import read
 from elmo.formats.pretrained import Pretrained
+from elmo.formats.training_record import SENTENCES
 from elmo.kernels.device import default_device, move
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.model.language_model import LanguageModel
@@ -286,11 +287,13 @@ class EvaluateResult:
         perplexity: Perplexity of the model on the text.
         model: Model name or path, as given in the config.
         state: How the LSTM state was handled, "reset" or "carry".
+        text: The split of a prepared corpus, or how the text was split into sentences.
     """
 
     perplexity: Perplexity
     model: str
     state: str
+    text: str
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data."""
@@ -306,7 +309,7 @@ class EvaluateResult:
 
     def __str__(self) -> str:
         """Return the result as text of several lines."""
-        return f"{self.model}, state {self.state}\n{self.perplexity}"
+        return f"{self.model}, state {self.state}, {self.text}\n{self.perplexity}"
 
 
 def evaluate(config: EvaluateConfig) -> EvaluateResult:
@@ -317,9 +320,10 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state must be reset or carry (got {config.state!r}).")
     model = read(config.model, options=config.options, vocab=config.vocab, softmax=config.softmax)
-    words, split, text_tokenizer = _read_text(config, model)
-    tables = model_tables(model, words)
-    ratio = character_ratio(split, tables, text_tokenizer)
+    text = _read_text(config, model)
+    split = text.split
+    tables = model_tables(model, text.words)
+    ratio = character_ratio(split, tables, text.tokenizer)
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
     device = config.device or default_device()
@@ -350,7 +354,9 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             f"{', '.join(config.text)}: the text is shorter than one batch, and drop_tail skips "
             "incomplete batches. Use a smaller batch_size or unroll."
         )
-    result = EvaluateResult(perplexity_of(sums, ratio), config.model, config.state)
+    result = EvaluateResult(
+        perplexity_of(sums, ratio), config.model, config.state, text.description
+    )
     tokenizer = model.config.text.tokenizer
     is_pretokenized = config.pretokenized and not splits_at_spaces(tokenizer)
     if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE and is_pretokenized:
@@ -378,28 +384,38 @@ def _with_progress(segments: Iterable[BPTTSegment], progress: Progress) -> Itera
         progress.advance(int(segment.real.sum()))
 
 
-def _read_text(
-    config: EvaluateConfig, model: Pretrained
-) -> tuple[DistinctWords, Split, str | None]:
-    """Return the words of the text, their sentences, and the name of the tokenizer."""
+@dataclass(frozen=True)
+class EvaluationText:
+    """The text on which a model is evaluated.
+
+    Attributes:
+        words: Distinct words.
+        split: Sentences.
+        tokenizer: Name of the tokenizer.
+        description: The split of a prepared corpus, or how the text was split into sentences.
+    """
+
+    words: DistinctWords
+    split: Split
+    tokenizer: str | None
+    description: str
+
+
+def _read_text(config: EvaluateConfig, model: Pretrained) -> EvaluationText:
+    """Read the text files or the prepared corpus of a command."""
     tokenizer = model.config.text.tokenizer
     if len(config.text) == 1 and is_corpus(Path(config.text[0])):
-        reject_file_options(config.text[0], config.input_format, config.text_field)
-        if config.pretokenized:
-            raise ConfigError(
-                f"{config.text[0]} is a prepared corpus, whose text is already tokenized. Omit "
-                "--pretokenized."
-            )
-        corpus = Corpus.open(Path(config.text[0]))
-        _check_tokenizer(corpus.reading.tokenizer, tokenizer)
-        if config.split not in corpus.splits:
-            known = ", ".join(corpus.splits)
-            raise ConfigError(
-                f"{config.text[0]} has no split {config.split!r}. Available splits: {known}."
-            )
-        return corpus.words, corpus.splits[config.split], corpus.reading.tokenizer
+        return _read_split(config, tokenizer)
+    if config.split is not None:
+        raise ConfigError(
+            f"--split {config.split} selects a split of a prepared corpus, but "
+            f"{', '.join(config.text)} is text, which is read completely. Omit it."
+        )
+    recorded = (model.training or {}).get(SENTENCES)
+    sentences = config.sentences or ("split" if recorded == "split" else "line")
     reading = ReadingConfig(
         tokenizer=tokenizer,
+        sentences=sentences,
         pretokenized=config.pretokenized,
         keep_blank_lines=config.keep_blank_lines,
         input_format=config.input_format,
@@ -409,7 +425,31 @@ def _read_text(
     words, split = read_corpus(config.text, reading, check)
     if not split.n_sentences:
         raise ConfigError(f"{', '.join(config.text)}: the text has no sentences.")
-    return words, split, reading.tokenizer
+    return EvaluationText(words, split, tokenizer, f"sentences {sentences}")
+
+
+def _read_split(config: EvaluateConfig, tokenizer: str | None) -> EvaluationText:
+    """Open a split of a prepared corpus; by default test, or valid if there is no test split."""
+    folder = config.text[0]
+    reject_file_options(folder, config.input_format, config.text_field)
+    if config.pretokenized or config.sentences is not None:
+        raise ConfigError(
+            f"{folder} is a prepared corpus, whose text is already split into sentences and "
+            f"words. Omit {'--pretokenized' if config.pretokenized else '--sentences'}."
+        )
+    corpus = Corpus.open(Path(folder))
+    _check_tokenizer(corpus.reading.tokenizer, tokenizer)
+    name = config.split or ("test" if "test" in corpus.splits else "valid")
+    if name not in corpus.splits:
+        known = ", ".join(corpus.splits)
+        raise ConfigError(
+            f"{folder} has no split {name!r}. Available splits: {known}. Choose one with --split."
+        )
+    if config.split is None and name == "valid":
+        logger.warning("%s has no split test. The split valid is evaluated.", folder)
+    return EvaluationText(
+        corpus.words, corpus.splits[name], corpus.reading.tokenizer, f"split {name}"
+    )
 
 
 def _check_tokenizer(corpus: str | None, model: str | None) -> None:

@@ -11,6 +11,7 @@ BASE_MODEL = "base_model"
 BASE_TEXT = "base_text"
 PROGRAM = "program"
 TEXT = "text"
+SENTENCES = "sentences"
 STEPS = "steps"
 RESET_SHARE = "reset_share"
 HELDOUT_PERPLEXITY = "heldout_perplexity"
@@ -23,6 +24,7 @@ LABELS = {
     BASE_TEXT: "training text before",
     PROGRAM: "trained with",
     TEXT: "training text",
+    SENTENCES: "sentence splitting",
     STEPS: "training steps",
     RESET_SHARE: "reset share",
     HELDOUT_PERPLEXITY: "held-out perplexity",

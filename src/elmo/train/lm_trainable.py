@@ -34,6 +34,7 @@ from elmo.formats.training_record import (
     HELDOUT_PERPLEXITY,
     PROGRAM,
     RESET_SHARE,
+    SENTENCES,
     STEPS,
     TEXT,
 )
@@ -306,6 +307,7 @@ class LMTrainable:
             PROGRAM: f"elmo-torch {__version__}",
             TEXT: f"{format_count(train.n_words, 'word')} in "
             f"{format_count(train.n_sentences, 'sentence')}",
+            SENTENCES: self.job.corpus.reading.sentences,
             STEPS: f"{step:,} of {self.tokens_per_step:,} tokens, "
             f"{step / self.steps_per_epoch:.2f} epochs",
             RESET_SHARE: self.config.stream.reset or 0.0,
