@@ -73,10 +73,15 @@ def test_saved_text_position_does_not_include_prefetched_batches(corpus):
 def test_load_state_dict_rejects_a_state_from_a_different_corpus(corpus):
     trainable = make_trainable(corpus)
     state = trainable.state_dict()
-    state["corpus"] = [1, *state["corpus"][1:]]
-    with pytest.raises(
-        ConfigError, match=r"run contains a run on another corpus \(fingerprint \[1, "
-    ):
+    fingerprint = state["corpus"]
+    state["corpus"] = [1234, *fingerprint[1:]]
+    message = (
+        rf"run contains a run on another corpus: 1,234 words in .*; now {fingerprint[0]:,} words"
+    )
+    with pytest.raises(ConfigError, match=message):
+        trainable.load_state_dict(state)
+    state["corpus"] = [*fingerprint[:3], 0]
+    with pytest.raises(ConfigError, match="with other word counts"):
         trainable.load_state_dict(state)
 
 

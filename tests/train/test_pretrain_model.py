@@ -322,6 +322,7 @@ def test_out_of_memory_error_suggests_a_batch_size(corpus, tmp_path, monkeypatch
 def test_dry_run_of_pretrain_writes_no_files(corpus, tmp_path, capsys):
     result = pretrain(config_of(corpus, tmp_path / "run", dry_run=True))
     assert "tokens/s" in str(result)
+    assert " step " not in str(result)
     assert "memory" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 

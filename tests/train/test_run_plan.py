@@ -18,7 +18,7 @@ from elmo.config import (
 from elmo.model.bilm import BiLM
 from elmo.model.language_model import LanguageModel
 from elmo.train import run_plan as planning
-from elmo.train.run_plan import RunPlan, available_memory, fitting_batch, plan
+from elmo.train.run_plan import RunPlan, available_memory, fitting_batch, length_notes, plan
 
 ORIGINAL = ModelConfig(n_softmax_words=793_471)
 
@@ -59,6 +59,15 @@ def test_memory_estimate_depends_on_training_options():
     assert full.fixed > base.fixed
     assert adaptive.segment > base.segment
     assert base.total == base.fixed + base.segment
+
+
+def test_notes_explain_a_run_that_is_shorter_than_max_steps_or_than_warmup():
+    optimizer = OptimizerConfig(warmup_steps=100)
+    (ends, rises) = length_notes(8, optimizer, RunConfig(epochs=3.0, max_steps=10))
+    assert "before --max-steps 10, because --epochs is 3;" in ends
+    assert "--warmup-steps 100" in rises
+    assert length_notes(101, optimizer, RunConfig(max_steps=101)) == []
+    assert length_notes(1, OptimizerConfig(), RunConfig()) == []
 
 
 def test_memory_estimate_is_lower_for_word_input_than_for_characters():

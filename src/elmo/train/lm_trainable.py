@@ -41,7 +41,7 @@ from elmo.formats.training_record import (
 from elmo.model.network import ELMoNetwork
 from elmo.progress import format_count
 from elmo.train.learner import Learner, TrainingConfig, streams_per_process
-from elmo.train.run_plan import available_memory, fitting_batch, plan
+from elmo.train.run_plan import available_memory, fitting_batch, length_notes, plan
 from elmo.train.run_state import DIVERGENCE_ADVICE, DIVERGENCE_MARGIN, Diverged, RunState
 from elmo.train.softmax_heads import DrawnRows
 from elmo.train.train_result import TrainResult
@@ -165,10 +165,11 @@ class LMTrainable:
         self.position: Position = self.stream.position()
 
     def describe(self) -> str:
-        """Return the run plan as a table."""
-        whole_text = self.job.corpus.whole_text
-        note = "" if whole_text is None else f"\n{'note':9}{whole_text}"
-        return f"{self.plan}{note}"
+        """Return the run plan as a table, with notes."""
+        notes = length_notes(self.n_steps, self.config.optimizer, self.config.run)
+        if self.job.corpus.whole_text is not None:
+            notes.insert(0, str(self.job.corpus.whole_text))
+        return "\n".join([str(self.plan), *(f"{'note':9}{note}" for note in notes)])
 
     # ------------------------------------------------------------------------ steps
 
@@ -283,11 +284,13 @@ class LMTrainable:
         Raises:
             ConfigError: The state belongs to a run on a different corpus.
         """
-        if state["corpus"] != self._corpus_fingerprint():
+        current = self._corpus_fingerprint()
+        if state["corpus"] != current:
+            before, now = _corpus_size(state["corpus"]), _corpus_size(current)
+            counts = ", with other word counts" if before == now else ""
             raise ConfigError(
-                f"{Path(self.config.out)} contains a run on another corpus (fingerprint "
-                f"{state['corpus']}, now {self._corpus_fingerprint()}). Use that corpus, or choose "
-                "another --out."
+                f"{Path(self.config.out)} contains a run on another corpus: {before}; now "
+                f"{now}{counts}. Use that corpus, or choose another --out."
             )
         self.learner.load_state_dict(state["learner"])
         self.position = state["position"]
@@ -341,3 +344,9 @@ class LMTrainable:
             self.evaluation(state.before) if state.before else None,
             is_first=self.fabric.is_global_zero,
         )
+
+
+def _corpus_size(fingerprint: list[int]) -> str:
+    """Return the numbers of a corpus fingerprint as text."""
+    n_words, n_sentences, n_distinct, _ = fingerprint
+    return f"{n_words:,} words in {n_sentences:,} sentences, {n_distinct:,} distinct words"

@@ -140,6 +140,29 @@ def count_steps(n_pairs: int, stream: StreamConfig, run: RunConfig) -> int:
     return n_steps if run.max_steps is None else min(n_steps, run.max_steps)
 
 
+def length_notes(n_steps: int, optimizer: OptimizerConfig, run: RunConfig) -> list[str]:
+    """Return notes on a run that is shorter than expected, which explain the reason.
+
+    Args:
+        n_steps: Total number of steps in the run.
+        optimizer: Optimizer options.
+        run: Run options.
+    """
+    notes = []
+    if run.max_steps is not None and n_steps < run.max_steps:
+        notes.append(
+            f"the run ends before --max-steps {run.max_steps:,}, because --epochs is "
+            f"{run.epochs:g}; for more steps set a larger --epochs or a smaller --batch-size"
+        )
+    if n_steps <= optimizer.warmup_steps:
+        notes.append(
+            f"the learning rate rises until the end of the run (--warmup-steps "
+            f"{optimizer.warmup_steps:,}), so little is learned; train for more steps or set fewer "
+            "warmup steps"
+        )
+    return notes
+
+
 # ----------------------------------------------------------------------------------------- memory
 
 

@@ -37,6 +37,8 @@ class TrainResult:
         """Return a summary of a few lines."""
         if not self.is_first:
             return ""
+        if not self.step:  # a dry run
+            return self.note
         lines = [f"{self.note}: step {self.step:,} of {self.plan.n_steps:,}"]
         lines[0] += f", {duration(self.seconds)}"
         if self.before is not None and self.best is not None:
