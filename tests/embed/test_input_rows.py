@@ -161,6 +161,47 @@ def test_split_sentences_keep_the_number_and_id_of_their_record(embed, tmp_path,
         np.testing.assert_allclose(rows[1].vectors, vectors, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("out", ["out.parquet", "shards-parquet"])
+def test_line_is_an_integer_in_parquet(embed, tmp_path, out):
+    import pyarrow.parquet
+
+    embed(write_records(tmp_path / "in.jsonl"), out, sentences="split", **OPTIONS).close()
+    path = tmp_path / out
+    path = path / "shards" / "00000.parquet" if path.is_dir() else path
+    column = pyarrow.parquet.read_table(path)["line"]
+    assert column.type == pyarrow.int64()
+    assert column.to_pylist() == [1, 1, 2, 3, 3]
+
+
+def test_file_of_earlier_version_with_line_as_string_is_read(embed, tmp_path):
+    import pyarrow.parquet
+
+    source, path = write_records(tmp_path / "in.jsonl"), tmp_path / "out.parquet"
+    embed(source, path.name, sentences="split", **OPTIONS).close()
+    table = pyarrow.parquet.read_table(path)
+    index = table.column_names.index("line")
+    text = table["line"].cast(pyarrow.string())
+    pyarrow.parquet.write_table(table.set_column(index, "line", text), path)
+    with open_embeddings(path) as rows:
+        assert [row.line for row in rows] == [1, 1, 2, 3, 3]
+
+
+def test_job_folder_with_another_input_file_names_both_files(embed, tmp_path):
+    embed(write_records(tmp_path / "in.csv"), "shards-parquet", **OPTIONS).close()
+    other = tmp_path / "other.csv"
+    other.write_text("id,review,stars,user\n1,A bank,5,kim\n")
+    with pytest.raises(ConfigError, match=r"planned with .*in\.csv, but .* is .*other\.csv"):
+        embed(other, "shards-parquet", **OPTIONS)
+
+
+def test_planned_words_are_marked_if_they_are_estimated(embed, tmp_path, capsys):
+    source = write_records(tmp_path / "in.csv")
+    embed(source, "shards-parquet", **OPTIONS).close()
+    assert "embed: about " in capsys.readouterr().err
+    embed(source, "shards-hdf5", sentences="split", **OPTIONS).close()
+    assert "embed: 18 words into 1 shard" in capsys.readouterr().err
+
+
 def test_job_with_records_is_resumed_and_removes_its_rows(embed, tmp_path, model):
     source = write_records(tmp_path / "in.csv")
     with embed(source, "shards-parquet", shard_words=4, **OPTIONS) as rows:

@@ -14,13 +14,14 @@ from typing import Any
 from elmo.config import EmbedConfig
 from elmo.corpus.input_records import TEXT, InputFile, InputRecord
 from elmo.embed.buffered_write import Line
+from elmo.embed.parquet_writer import LINE
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.sentences import split_sentences
 
-# Names of the values that a row can carry in addition to the columns chosen by the user.
-ID, LINE = "id", "line"
+# Name of the value that identifies a row; `LINE` is the number of its record.
+ID = "id"
 # Names in the output files that a carried column must not have.
 RESERVED = ("sentence", "words", "vectors", ID, LINE)
 

@@ -329,6 +329,13 @@ def check_same_texts(
             f"{folder} contains a job for different input: it was planned with "
             f"{len(plan.texts)} texts, but now there are {len(texts)}. Use another folder."
         )
+    is_same = list(_segments(plan.tasks)) == list(_segments(tasks))
+    for old, new in zip(plan.texts, texts, strict=True):
+        if old.name != new.name and not is_same:
+            raise ConfigError(
+                f"{folder} contains a job for other input files: it was planned with {old.name}, "
+                f"but now the input is {new.name}. Use another folder."
+            )
     for planned, current in zip(_segments(plan.tasks), _segments(tasks), strict=False):
         if planned != current:
             raise ConfigError(

@@ -24,6 +24,8 @@ from elmo.formats.parquet import (
 # Number of words per row group; smaller in a shard, where single sentences are looked up.
 ROW_GROUP_WORDS = 2**13
 SHARD_GROUP_WORDS = 2**9
+# Name of the carried value that is an integer: the number of the line or record.
+LINE = "line"
 COLUMN_TYPES = {"float16": FLOAT16, "float32": FLOAT32}
 
 
@@ -50,13 +52,13 @@ class ParquetWriter:
             first_sentence: Number of the first sentence.
             is_shard: Whether the file is a shard, for which smaller row groups are used.
             pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
-            names: Names of further columns with strings.
+            names: Names of further columns, which contain strings; `line` contains integers.
         """
         columns = [
             Column("sentence", INT64),
             Column("words", STRING, depth=1),
             Column("vectors", COLUMN_TYPES[storage], depth=2 + all_layers - pooled),
-            *(Column(name, STRING) for name in names),
+            *(Column(name, INT64 if name == LINE else STRING) for name in names),
         ]
         self._names = tuple(names)
         self._file = ParquetFile(path, columns, f"elmo-torch version {__version__}")
@@ -96,12 +98,20 @@ class ParquetWriter:
                 Cells([()] * len(numbers), [values], bounds),
                 Cells([(len(words),) for words in self.words], [strings]),
                 Cells([vectors.shape for vectors in self.vectors], chunks),
-                *(_string_cells([values[name] for values in self.values]) for name in self._names),
+                *(self._carried_cells(name) for name in self._names),
             ]
         )
         self.count += len(self.words)
         self.n_words = 0
         self.words, self.vectors, self.values = [], [], []
+
+    def _carried_cells(self, name: str) -> Cells:
+        """Return the cells of a column of carried values."""
+        values = [values[name] for values in self.values]
+        if name != LINE:
+            return _string_cells(values)
+        numbers = np.array([int(value or 0) for value in values])
+        return Cells([()] * len(values), [plain_numbers(numbers, "int64")])
 
     def close(self) -> None:
         """Write the remaining sentences and close the file."""

@@ -122,7 +122,8 @@ def embed_texts(config: EmbedConfig) -> JobResult:
                     _write_rows(folder, texts, model, config)
                 names = (str((path / ROWS).absolute()),)
             free = check_free_space(path, estimated_bytes(plan, remaining))
-            _print_estimate(plan, remaining, free)
+            is_counted = _has_exact_counts(settings, tokenizer, plan.has_rows)
+            _print_estimate(plan, remaining, free, is_counted=is_counted)
             worker_config = replace(with_absolute_paths(config), precision=settings.precision)
             job = ShardJob(path.absolute(), names, worker_config, device, plan.n_threads, settings)
             job = replace(job, has_rows=plan.has_rows)
@@ -221,10 +222,7 @@ def _make_tasks(
 ) -> list[ShardTask]:
     """Divide the texts into tasks, after converting them to rows if necessary."""
     name = model.config.text.tokenizer
-    is_counted = settings.pretokenized or splits_at_spaces(name)
-    # Rows of split sentences are already split into words.
-    is_counted = is_counted or (has_rows and settings.sentences == "split")
-    split = None if is_counted else line_splitter(name)
+    split = None if _has_exact_counts(settings, name, has_rows) else line_splitter(name)
     if has_rows:
         _write_rows(folder, texts, model, config)
         texts = list_texts(str(folder.path / ROWS), folder.path)
@@ -234,6 +232,13 @@ def _make_tasks(
         return list(
             divide_into_tasks(texts, settings.shard_words, split, progress.advance, text_of)
         )
+
+
+def _has_exact_counts(settings: JobSettings, tokenizer: str | None, has_rows: bool) -> bool:
+    """Whether the words of the tasks are counted, not estimated from a sample of lines."""
+    # Rows of split sentences are already split into words.
+    is_split = has_rows and settings.sentences == "split"
+    return is_split or settings.pretokenized or splits_at_spaces(tokenizer)
 
 
 def _write_rows(
@@ -263,16 +268,19 @@ def default_shard_words(model: ELMo, device: str) -> int:
     return int(min(MAX_SHARD_WORDS, max(MIN_SHARD_WORDS, 2 ** (n_words.bit_length() - 1))))
 
 
-def _print_estimate(plan: JobPlan, remaining: Sequence[ShardTask], free: int) -> None:
+def _print_estimate(
+    plan: JobPlan, remaining: Sequence[ShardTask], free: int, *, is_counted: bool
+) -> None:
     """Print the remaining work, its estimated size and the free space to standard error."""
     n_words = sum(task.n_words for task in remaining)
+    about = "" if is_counted else "about "
     n_done = len(plan.tasks) - len(remaining)
     done = f" ({format_count(n_done, 'shard')} already done)" if n_done else ""
     bound = "at most" if plan.settings.pretokenized else "about"
     sys.stderr.write(
-        f"embed: {format_count(n_words, 'word')} into {format_count(len(remaining), 'shard')}"
-        f"{done}, {bound} {format_size(estimated_bytes(plan, remaining))}; "
-        f"{format_size(free)} free\n"
+        f"embed: {about}{format_count(n_words, 'word')} into "
+        f"{format_count(len(remaining), 'shard')}{done}, {bound} "
+        f"{format_size(estimated_bytes(plan, remaining))}; {format_size(free)} free\n"
     )
 
 

@@ -129,7 +129,9 @@ class ParquetReader:
         table = self._read_group(group)
         row = index - self._starts[group]
         words: list[str] = table["words"][row].as_py()
-        values = {name: table[name][row].as_py() for name in self._names}
+        cells = {name: table[name][row].as_py() for name in self._names}
+        # The number of a line is an integer, in files of earlier versions a string.
+        values = {name: None if cell is None else str(cell) for name, cell in cells.items()}
         return words, self._vectors(table["vectors"].chunk(0).slice(row, 1)), values
 
     def _read_group(self, group: int) -> Any:
