@@ -154,7 +154,7 @@ def length_notes(n_steps: int, optimizer: OptimizerConfig, run: RunConfig) -> li
             f"the run ends before --max-steps {run.max_steps:,}, because --epochs is "
             f"{run.epochs:g}; for more steps set a larger --epochs or a smaller --batch-size"
         )
-    if n_steps <= optimizer.warmup_steps:
+    if n_steps <= (optimizer.warmup_steps or 0):
         notes.append(
             f"the learning rate rises until the end of the run (--warmup-steps "
             f"{optimizer.warmup_steps:,}), so little is learned; train for more steps or set fewer "
