@@ -42,6 +42,7 @@ from elmo.config import (
     VocabConfig,
 )
 from elmo.config.serialization import Leaf, leaves, load_config, presets
+from elmo.config.tasks import TASK_SYNONYMS
 from elmo.errors import ConfigError, ElmoError, shortened
 from elmo.kernels.native_library import library
 from elmo.threads import BusyCores, choose_threads
@@ -57,6 +58,7 @@ class Command(NamedTuple):
             given as `--out`.
         file: Metavar of `--config`; empty if the command takes no config file.
         presets: For each type of preset, the subfolder that contains the presets.
+        synonyms: Names that users may try instead of a preset, with the preset to suggest.
         is_native: Whether the command will probably need the native kernels.
         hidden: Fields without a flag, because the command only supports their default.
         shows_threads: Whether to print a reduced number of threads. It does not matter for commands
@@ -68,6 +70,7 @@ class Command(NamedTuple):
     positional: tuple[str, ...] = ()
     file: str = ""
     presets: Mapping[str, str] = MappingProxyType({})
+    synonyms: Mapping[str, str] = MappingProxyType({})
     is_native: bool = False
     hidden: tuple[str, ...] = ()
     shows_threads: bool = True
@@ -93,6 +96,7 @@ COMMANDS = {
         ("config",),
         file="preset|file",
         presets={"task": "task_types", "data set": "tasks"},
+        synonyms=TASK_SYNONYMS,
         hidden=("devices", "num_nodes", "strategy", "accumulate"),
     ),
     "task evaluate": Command(TaskEvaluateConfig, "elmo.tasks.predict:evaluate", ("model", "input")),
@@ -275,7 +279,10 @@ def _command_function(command: Command) -> Callable[..., None]:
             f"a {title} ({', '.join(presets(folder))})" for title, folder in command.presets.items()
         ]
         choices = " or ".join([*([", ".join(known)] if known else []), "a YAML config file"])
-        text = f"{choices[0].upper()}{choices[1:]}. Flags override its values."
+        text = (
+            f"{choices[0].upper()}{choices[1:]}. Flags override its values, which replace the "
+            "defaults shown below."
+        )
         parameters.append(_config_file(text, command))
     parameters.append(_flag("as_json", bool, False, "--json", help="Print the result as JSON."))
     parameters.append(_flag("debug", bool, False, "--debug", help="Show a traceback on errors."))
@@ -295,7 +302,7 @@ def _config(
     known: dict[str, Path] = {}
     for folder in command.presets.values():
         known |= presets(folder)
-    return load_config(command.config, source, typed, known)
+    return load_config(command.config, source, typed, known, command.synonyms)
 
 
 def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from elmo import cli
 from elmo.config import TaskConfig
 from elmo.config.serialization import load_config, presets
+from elmo.config.tasks import TASK_SYNONYMS
 
 RUNNER = CliRunner()
 QUICK = "--model none --hidden 8 --character-dim 4 --character-filters [[1,4]] --epochs 2".split()
@@ -63,6 +64,20 @@ def test_every_task_has_a_preset_of_its_own():
             assert config.task == name.replace("-", "_")
             assert config.examples.reader == "auto"
     assert len(presets("task_types")) == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "task"), [("ner", "tagging"), ("NLI", "sentence-pairs"), ("qa", "question-answering")]
+)
+def test_everyday_name_of_a_task_suggests_the_task(elmo, name, task):
+    result = elmo("fit", name, "--out", "x")
+    assert result.exit_code == 2
+    assert f"There is no preset or file named {name}. Use {task}." in result.stderr
+
+
+def test_suggested_tasks_exist():
+    assert set(TASK_SYNONYMS.values()) <= presets("task_types").keys()
+    assert not TASK_SYNONYMS.keys() & (presets("task_types") | presets("tasks")).keys()
 
 
 def test_classification_of_csv_with_quoted_newlines_and_numeric_labels(elmo, tmp_path):

@@ -181,6 +181,7 @@ def load_config(
     source: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     known: Mapping[str, Path] | None = None,
+    synonyms: Mapping[str, str] | None = None,
 ) -> Config:
     """Build a config from a YAML file and values that override it.
 
@@ -189,8 +190,11 @@ def load_config(
         source: YAML file or preset name. Default: no file, only the defaults of the fields.
         overrides: Values by field name, without the names of the sections.
         known: Path of each preset, by preset name.
+        synonyms: Names that are not presets, with the preset to suggest.
     """
-    data = {} if source is None else upgrade(cls, _read_settings(source, known or {}))
+    data = {}
+    if source is not None:
+        data = upgrade(cls, _read_settings(source, known or {}, synonyms or {}))
     where = source or "config"
     _check_mapping(data, where)
     for leaf in leaves(cls):
@@ -207,10 +211,12 @@ def load_config(
     return from_dict(cls, data, where)
 
 
-def _read_settings(source: str, known: Mapping[str, Path]) -> Any:
+def _read_settings(source: str, known: Mapping[str, Path], synonyms: Mapping[str, str]) -> Any:
     import yaml
 
     path = known.get(source) or known.get(source.replace("_", "-")) or Path(source)
+    if not path.is_file() and (preset := synonyms.get(source.lower())):
+        raise ConfigError(f"There is no preset or file named {source}. Use {preset}.")
     if not path.is_file():
         names = f" Available presets: {', '.join(known)}." if known else ""
         raise ConfigError(

@@ -37,6 +37,17 @@ ReaderName = Literal[
     "table",
 ]
 
+# Other names of tasks, with the name of the preset.
+TASK_SYNONYMS = {
+    **dict.fromkeys(("ner", "pos", "chunking", "tagger", "entities"), "tagging"),
+    **dict.fromkeys(("sentiment", "classifier", "textcat", "topics"), "classification"),
+    **dict.fromkeys(("nli", "entailment", "paraphrase", "pairs"), "sentence-pairs"),
+    **dict.fromkeys(("qa", "question_answer", "reading"), "question-answering"),
+    **dict.fromkeys(("coref", "clusters"), "coreference"),
+    **dict.fromkeys(("srl", "roles"), "semantic-roles"),
+    "senses": "word-senses",
+}
+
 # Maximum number of characters per word in the task model's own CNN, including the begin and end
 # markers.
 MAX_WORD_CHARACTERS = 25
