@@ -79,6 +79,8 @@ def test_downloaded_model_is_found_by_name(pair, cache):
     rows = info(InfoConfig("lab-x")).rows
     assert (rows["language"], rows["license"]) == ("Klingon", "MIT")
     assert rows["page"] == "http://lab.example"
+    assert "derived_from" not in rows
+    assert load.read("lab-x").attribution["derived_from"] == "lab-x"
 
 
 def test_zip_and_tar_archives_are_loaded_without_unpacking(tmp_path, publish, cache):

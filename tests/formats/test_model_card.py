@@ -9,7 +9,7 @@ from conftest import TINY, random_model
 from sources import SOURCES
 
 from elmo.formats.load import read
-from elmo.formats.model_card import card_metadata, describe, label, model_card
+from elmo.formats.model_card import describe, label, model_card
 
 
 @pytest.mark.parametrize(
@@ -103,22 +103,3 @@ class TestModelCard:
     def test_model_card_mentions_softmax(self):
         config = dataclasses.replace(TINY, n_softmax_words=len(VOCABULARY))
         assert "also contains the softmax of the language model" in model_card(random_model(config))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "---\nlanguage: en\nlicense: mit\n---\n# M\n",
-            {"language": "en", "license": "mit"},
-        ),
-        ("---\nlanguage: [en, ko]\ntags: [x]\n---\n", {"language": "en, ko"}),
-        ("---\nlanguage: [\n---\n", {}),
-        ("---\n- a\n---\n", {}),
-        ("# A card without a header\n", {}),
-        ("", {}),
-    ],
-)
-def test_card_metadata_returns_language_and_license_of_the_header(tmp_path, text, expected):
-    (tmp_path / "README.md").write_text(text, encoding="utf-8")
-    assert card_metadata(tmp_path / "README.md") == expected

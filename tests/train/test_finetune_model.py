@@ -103,6 +103,12 @@ def test_record_of_a_fine_tuned_model_has_the_name_and_not_the_path_of_the_base(
         assert "heldout_perplexity" not in job.model.training
 
 
+def test_fine_tuned_model_keeps_license_and_origin_of_its_base(corpus):
+    job = finetune_job(config_of("small-en", corpus, ""), read("small-en"), Corpus.open(corpus))
+    assert job.model.attribution["license"] == "cc-by-sa-3.0"
+    assert job.model.attribution["derived_from"] == "small-en"
+
+
 def test_new_words_are_added_and_share_one_row(with_softmax, corpus, tmp_path):
     old, text = read(with_softmax), Corpus.open(corpus)
     job = finetune_job(config_of(with_softmax, corpus, tmp_path / "out"), old, text)

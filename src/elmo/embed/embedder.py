@@ -65,6 +65,7 @@ class ELMo(nn.Module):
         self._words = pretrained.words
         self._options = pretrained.options
         self.training_record = pretrained.training
+        self.attribution = pretrained.attribution
         require_known(self._tokenizer_name)
         self.mapper = token_mapper(config, pretrained.characters, pretrained.words)
         fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
@@ -182,6 +183,7 @@ class ELMo(nn.Module):
             self.notes,
             self._options,
             training=self.training_record,
+            attribution=self.attribution,
         )
 
     def save_pretrained(self, folder: str | Path, storage: Storage = "float32") -> None:

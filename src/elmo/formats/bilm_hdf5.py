@@ -232,4 +232,10 @@ def omissions(model: Pretrained) -> list[str]:
             f"The tokenizer ({model.config.text.tokenizer}) is not written: the format cannot "
             "store it."
         )
+    if model.attribution:
+        facts = [f"{key.replace('_', ' ')} {value}" for key, value in model.attribution.items()]
+        notes.append(
+            f"The attribution is not written: the format cannot store it. Keep it with the files: "
+            f"{', '.join(facts)}."
+        )
     return notes

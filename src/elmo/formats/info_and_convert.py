@@ -8,9 +8,9 @@ from elmo.config import ConvertConfig, InfoConfig, Storage
 from elmo.config.serialization import to_dict
 from elmo.errors import ConfigError
 from elmo.formats import bilm_hdf5, model_folder, onnx_folder
+from elmo.formats.attribution import DERIVED_FROM, published_attribution
 from elmo.formats.load import locate, read
-from elmo.formats.model_cache import download_record
-from elmo.formats.model_card import card_metadata, describe, format_value, label
+from elmo.formats.model_card import describe, format_value, label
 from elmo.formats.training_record import with_labels
 
 _FORMATS = ("native", "allennlp", "onnx")
@@ -55,23 +55,14 @@ def info(config: InfoConfig) -> InfoResult:
         rows["weights"] = model.storage
     if model.vocabulary is not None:
         rows["vocabulary"] = f"{len(model.vocabulary):,} words"
-    rows |= _origin(path)
-    return InfoResult(rows, model.notes, to_dict(model.config), dict(model.training or {}))
-
-
-def _origin(path: Path) -> dict[str, str]:
-    """Return the language, license and model card of a model, as far as they are known."""
-    record = download_record(path)
-    if record:
-        return {
-            "language": record["language"],
-            "license": record["license"],
-            "page": record["page"],
-        }
+    if DERIVED_FROM in published_attribution(path):  # the published model itself, not a copy
+        rows.pop(DERIVED_FROM, None)
     # The model of a training run is in a subfolder.
-    cards = [folder / "README.md" for folder in (path, path / "model")]
+    cards = [folder / model_folder.CARD for folder in (path, path / "model")]
     card = next((card for card in cards if card.is_file()), None)
-    return {} if card is None else {**card_metadata(card), "model_card": str(card)}
+    if card is not None:
+        rows["model_card"] = str(card)
+    return InfoResult(rows, model.notes, to_dict(model.config), dict(model.training or {}))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from elmo.formats import (
     model_folder,
     onnx_folder,
 )
+from elmo.formats.attribution import DERIVED_FROM, published_attribution
 from elmo.formats.container import (
     Container,
     open_file,
@@ -82,6 +83,12 @@ def read(
         vocabulary = _check_not_empty(Vocabulary.load(_existing_path(vocab, "vocab")), str(vocab))
     path = locate(str(location)) if weights is None else _weights_path(weights)
     model = _read_path(path, parsed, vocabulary)
+    attribution = published_attribution(path)
+    if weights is None and path != _expand(location):  # name or hub id
+        attribution.setdefault(DERIVED_FROM, str(location))
+    if attribution:
+        # The record in a model folder takes precedence: it names the first model of several copies.
+        model = dataclasses.replace(model, attribution={**attribution, **model.attribution})
     if vocabulary is not None:
         model = dataclasses.replace(model, vocabulary=vocabulary)
     for note in model.notes:

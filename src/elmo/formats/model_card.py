@@ -1,12 +1,9 @@
 """Model cards (README.md) and model descriptions for `elmo info`."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-import yaml
 
 from elmo.config import ModelConfig, Storage
+from elmo.formats.attribution import card_header
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.training_record import with_labels
 from elmo.progress import format_count
@@ -34,6 +31,7 @@ def model_card(model: Pretrained, storage: Storage = "float32") -> str:
     lines = [
         "---",
         "library_name: elmo-torch",
+        *card_header(model.attribution),
         "tags: [elmo, word-embeddings, contextual-embeddings]",
         "---",
         "",
@@ -68,23 +66,6 @@ def model_card(model: Pretrained, storage: Storage = "float32") -> str:
     return "\n".join(lines) + "\n"
 
 
-def card_metadata(card: Path) -> dict[str, str]:
-    """Return the language and license in the YAML header of a model card, as far as it has them."""
-    try:
-        _, header, _ = card.read_text(encoding="utf-8").split("---\n", 2)
-        fields: Any = yaml.safe_load(header)
-    except (OSError, ValueError, yaml.YAMLError):
-        return {}
-    if not isinstance(fields, dict):
-        return {}
-    texts = {}
-    for name in ("language", "license"):
-        value = fields.get(name)
-        if value:
-            texts[name] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return texts
-
-
 def onnx_card(model: Pretrained, storage: Storage) -> str:
     """Return the text of the README.md for an ONNX export folder.
 
@@ -98,6 +79,7 @@ def onnx_card(model: Pretrained, storage: Storage) -> str:
     lines = [
         "---",
         "library_name: onnx",
+        *card_header(model.attribution),
         "tags: [elmo, word-embeddings, contextual-embeddings]",
         "---",
         "",
@@ -137,7 +119,7 @@ def label(key: str) -> str:
 
 
 def describe(model: Pretrained) -> dict[str, str | int]:
-    """Return the format, architecture and size of a model; `label` returns the label of a key."""
+    """Return format, architecture, size and attribution of a model; `label` labels a key."""
     config = model.config
     encoder, lstm = config.encoder, config.lstm
     clips = [
@@ -171,6 +153,7 @@ def describe(model: Pretrained) -> dict[str, str | int]:
     rows["mixes"] = config.mix.n_mixes
     n_words = config.n_softmax_words
     rows["softmax"] = format_count(n_words, "word") if n_words else "none"
+    rows |= model.attribution
     return rows
 
 

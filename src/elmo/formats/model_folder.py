@@ -14,6 +14,7 @@ from elmo.config import ModelConfig, Storage
 from elmo.config.serialization import from_dict, to_dict
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.files import write_folder
+from elmo.formats.attribution import card_attribution, stored_attribution
 from elmo.formats.container import Container, one_line, open_folder
 from elmo.formats.model_card import model_card
 from elmo.formats.pretrained import Pretrained
@@ -71,6 +72,9 @@ def read(folder: Container) -> Pretrained:
     vocabulary = None
     if VOCABULARY in folder.names:
         vocabulary = Vocabulary.parse(folder.read(VOCABULARY), VOCABULARY)
+    attribution = stored_attribution(header.get("attribution"))
+    if CARD in folder.names:  # it may have been edited, so that its values take precedence
+        attribution |= card_attribution(folder.read(CARD).decode("utf-8", "replace"))
     return Pretrained(
         config,
         unpack(stored, source),
@@ -85,6 +89,7 @@ def read(folder: Container) -> Pretrained:
         training=with_current_keys(header.get("training")),
         source=source,
         storage=describe_storage(stored),
+        attribution=attribution,
     )
 
 
@@ -129,6 +134,7 @@ def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> None
         "notes": list(model.notes),
         "options": model.options,
         "training": model.training,
+        "attribution": dict(model.attribution),
         "model": to_dict(model.config),
     }
     files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: partial(save_tensors, stored)}

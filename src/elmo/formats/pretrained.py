@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -36,6 +36,8 @@ class Pretrained:
         source: File the model was read from, for error messages.
         training: Training record, if the model was trained with elmo-torch.
         storage: Dtype and size of the weights on disk, if read from an elmo-torch folder.
+        attribution: Language, license, publisher's page and the published model that this one is
+            derived from, as far as they are known (`attribution.py`).
     """
 
     config: ModelConfig
@@ -49,6 +51,7 @@ class Pretrained:
     source: str | None = None
     training: Mapping[str, Any] | None = None
     storage: str | None = None
+    attribution: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check tensors and dictionaries against the config; raise `FormatError` on a mismatch."""
