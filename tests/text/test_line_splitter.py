@@ -2,18 +2,23 @@
 
 import lzma
 import os
+import sys
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from elmo.errors import ConfigError
+from elmo.text import korean
 from elmo.text import line_splitter as module
 from elmo.text.line_splitter import CONVERT_REMEDY, OPTION_REMEDY, TextCheck, line_splitter
 
 SHARED = Path(os.environ.get("ELMO_SHARED", Path(__file__).parents[3] / "shared"))
 RAW = ["She robbed a bank.", "He sat on the bank, and fell asleep.", "Mr. Kim saw it!"]
 TOKENIZED = ["She robbed a bank .", "He did n't sit on the bank , did he ?", "A <unk> saw it ."]
+# Words as Korean is written, with only the full stop separated, and its morphemes.
+KOREAN = ["나는 은행에 갔다 .", "오늘은 날씨가 좋다 ."]
+MORPHEMES = ["나 는 은행 에 갔 다 .", "오늘 은 날씨 가 좋 다 ."]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +51,9 @@ def test_line_splitter_rejects_an_unknown_tokenizer(pretokenized):
         (RAW, "whitespace", True, OPTION_REMEDY, "with --tokenizer, and omit --pretokenized."),
         (RAW, "whitespace", False, OPTION_REMEDY, "with --tokenizer, or use --pretokenized if"),
         (["나는 은행에 갔다."], "korean", True, CONVERT_REMEDY, "omit --pretokenized."),
+        (KOREAN, "korean", False, CONVERT_REMEDY, None),
+        (KOREAN, "korean", True, CONVERT_REMEDY, "'나는' becomes '나 는'. Omit --pretokenized"),
+        (MORPHEMES, "korean", True, CONVERT_REMEDY, None),
         (TOKENIZED, "english", False, CONVERT_REMEDY, "separated by spaces, use --pretokenized."),
         (RAW, "english", False, CONVERT_REMEDY, None),
         (TOKENIZED, "english", True, CONVERT_REMEDY, None),
@@ -62,9 +70,20 @@ def test_line_splitter_rejects_an_unknown_tokenizer(pretokenized):
 def test_text_check_warns_about_unexpected_text(
     caplog, lines, tokenizer, pretokenized, remedy, message
 ):
+    if tokenizer == "korean":
+        pytest.importorskip("kiwipiepy")
     TextCheck(tokenizer, pretokenized=pretokenized, remedy=remedy).check(lines)
     assert len(caplog.records) == (message is not None)
     assert (message or "") in caplog.text
+
+
+def test_text_check_accepts_tokenized_text_without_the_package_of_the_tokenizer(
+    caplog, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "kiwipiepy", None)
+    korean._kiwi.cache_clear()
+    TextCheck("korean", pretokenized=True, remedy=CONVERT_REMEDY).check(KOREAN)
+    assert not caplog.records
 
 
 def test_text_check_warns_once_as_soon_as_the_sample_is_complete(caplog, monkeypatch):

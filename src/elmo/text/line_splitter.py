@@ -1,14 +1,23 @@
 """How lines of text are split into words: by a tokenizer or, if they are tokenized, at spaces.
 
-A warning reports text that does not look as expected: raw text that is split at spaces, or
-tokenized text that is tokenized again.
+A warning reports text that does not look as expected: raw text that is split at spaces, tokenized
+text that is tokenized again, or tokenized text with units that the tokenizer splits further.
 """
 
 import logging
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from elmo.text.tokenizer import EnglishTokenizer, WhitespaceTokenizer, get_tokenizer, require_known
+from elmo.errors import ElmoError
+from elmo.text.tokenizer import (
+    EnglishTokenizer,
+    Tokenizer,
+    WhitespaceTokenizer,
+    get_tokenizer,
+    require_known,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -20,10 +29,16 @@ MAX_WORDS = 20000
 # Fraction of the words of the sample. Ordinary raw text has 5 to 15 %, and tokenized text without
 # separate punctuation (Penn Treebank for language models) has 2 %.
 MIN_SHARE = 0.04
+# Part of the sample that is tokenized to see whether its words are split further.
+MAX_TOKENIZED_WORDS = 2000
+# Fraction of the words that a tokenizer splits further. The korean tokenizer splits 68 % of the
+# Hangul words of raw text, and 0.2 % of those of its own output joined with spaces.
+MIN_SPLIT_SHARE = 0.3
 # Remedies for raw text that is split at spaces because there is no other tokenizer.
 CONVERT_REMEDY = "Store a tokenizer in the model with elmo convert --tokenizer"
 OPTION_REMEDY = "Choose a tokenizer with --tokenizer"
 
+_ALPHABETIC = re.compile(r"[^\W\d_]")
 _FINAL_PUNCTUATION = re.compile(r"\w.*[^\w\s]")
 # Not the dashes and signs that raw text also has between spaces.
 _PUNCTUATION = re.compile(r"[,.;:!?\"'()“”‘’、。，！？]|``|''|\.\.\.")
@@ -87,9 +102,10 @@ class TextCheck:
         if not self._is_done:
             self._is_done = True
             if self._pretokenized or splits_at_spaces(self._tokenizer):
-                self._check_raw()
+                if not self._check_raw() and self._pretokenized:
+                    self._check_units()
             # Characters are the same words whether or not punctuation is separated.
-            elif not str(self._tokenizer).startswith("characters"):
+            elif not _is_of_characters(self._tokenizer):
                 self._check_tokenized()
 
     def check(self, lines: Iterable[str]) -> None:
@@ -100,10 +116,11 @@ class TextCheck:
                 return
         self.finish()
 
-    def _check_raw(self) -> None:
+    def _check_raw(self) -> bool:
+        """Warn if the text looks like raw text, and return whether it does."""
         share = attached_share(self._sample)
         if share < MIN_SHARE or looks_tokenized(self._sample):
-            return
+            return False
         remedy = self._remedy
         if self._pretokenized and splits_at_spaces(self._tokenizer):
             # Without --pretokenized, the text would still be split at spaces.
@@ -120,11 +137,42 @@ class TextCheck:
             next(filter(_is_attached, words)),
             remedy,
         )
+        return True
+
+    def _check_units(self) -> None:
+        """Warn if the tokenizer splits many words of tokenized text further."""
+        name = self._tokenizer
+        if (
+            name is None
+            or splits_at_spaces(name)
+            or name == EnglishTokenizer.name
+            or _is_of_characters(name)
+        ):
+            return  # these tokenizers do not split alphabetic words, or split all of them
+        try:
+            tokenizer = get_tokenizer(name)
+        except ElmoError:  # its package is not installed, and tokenized text does not need it
+            return
+        units = split_words(tokenizer, self._sample)
+        if units.share >= MIN_SPLIT_SHARE:
+            logger.warning(
+                "The words of the text are not those of the tokenizer (%s), which splits %.0f %% "
+                "of them further: %r becomes %r. Omit --pretokenized to apply the tokenizer.",
+                name,
+                100 * units.share,
+                units.example,
+                " ".join(tokenizer.words(units.example)),
+            )
 
     def _check_tokenized(self) -> None:
         if not looks_tokenized(self._sample):
             return
-        split = line_splitter(self._tokenizer)
+        assert self._tokenizer is not None
+        # Korean separates words with spaces too, but these are not the morphemes of its tokenizer.
+        tokenizer = get_tokenizer(self._tokenizer)
+        if split_words(tokenizer, self._sample).share >= MIN_SPLIT_SHARE:
+            return
+        split = tokenizer.words
         for line in self._sample:
             if split(line) != line.split():
                 logger.warning(
@@ -135,6 +183,43 @@ class TextCheck:
                     " ".join(split(line))[:60],
                 )
                 return
+
+
+class SplitWords(NamedTuple):
+    """Space-separated words of a text that a tokenizer splits further."""
+
+    share: float
+    """Fraction of the alphabetic words that are split into several alphabetic words."""
+    example: str
+    """The first of these words, or an empty string."""
+
+
+def split_words(tokenizer: Tokenizer, lines: Iterable[str]) -> SplitWords:
+    """Count the space-separated words of the first lines that a tokenizer splits further.
+
+    Args:
+        tokenizer: The tokenizer, which sees whole lines.
+        lines: The text; words after the first `MAX_TOKENIZED_WORDS` are ignored.
+    """
+    n_words = n_split = 0
+    example = ""
+    for line in lines:
+        starts = [token.start for token in tokenizer.tokens(line) if _ALPHABETIC.search(token.text)]
+        for word in WhitespaceTokenizer().tokens(line):
+            if _ALPHABETIC.search(word.text):
+                n_words += 1
+                first = bisect_left(starts, word.start)
+                if bisect_left(starts, word.end) - first > 1:
+                    n_split += 1
+                    example = example or word.text
+        if n_words >= MAX_TOKENIZED_WORDS:
+            break
+    return SplitWords(n_split / max(1, n_words), example)
+
+
+def _is_of_characters(tokenizer: str | None) -> bool:
+    """Whether a tokenizer makes every character a word."""
+    return str(tokenizer).startswith("characters")
 
 
 def attached_share(lines: Iterable[str]) -> float:
