@@ -358,13 +358,18 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
         perplexity_of(sums, ratio), config.model, config.state, text.description
     )
     tokenizer = model.config.text.tokenizer
-    is_pretokenized = config.pretokenized and not splits_at_spaces(tokenizer)
-    if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE and is_pretokenized:
+    if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE:
+        remedy = "Use a model that was trained on such text."
+        if config.pretokenized and not splits_at_spaces(tokenizer):
+            remedy = (
+                f"The model was trained on text tokenized with {tokenizer}; omit --pretokenized to "
+                "tokenize this text in the same way."
+            )
         logger.warning(
-            "%.0f %% of the words are out of vocabulary. The model was trained on text tokenized "
-            "with %s; omit --pretokenized to tokenize this text in the same way.",
+            "%.0f %% of the words are out of vocabulary and count as <UNK>, so the perplexity is "
+            "not meaningful. %s",
             100 * result.perplexity.unknown_rate,
-            tokenizer,
+            remedy,
         )
     return result
 
