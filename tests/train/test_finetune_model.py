@@ -10,10 +10,12 @@ from conftest import TINY, random_model
 from train_text import write_text
 
 from elmo.config import (
+    CorpusConfig,
     EncoderConfig,
     EvaluateConfig,
     FinetuneConfig,
     PrepareConfig,
+    ReadingConfig,
     TextConfig,
 )
 from elmo.config.serialization import load_config
@@ -176,6 +178,31 @@ def test_finetune_uses_the_tokenizer_saved_in_the_model(tmp_path):
     assert "." in words
     assert "cats" in words
     assert read(tmp_path / "tuned").config.text.tokenizer == "english"
+
+
+@pytest.mark.parametrize(
+    ("model_tokenizer", "corpus_tokenizer", "pretokenized", "warns"),
+    [
+        ("english", "whitespace", False, True),
+        ("english", "english", True, False),
+        (None, "english", False, False),
+    ],
+)
+def test_finetune_warns_about_a_corpus_of_another_tokenizer(
+    tmp_path, caplog, model_tokenizer, corpus_tokenizer, pretokenized, warns
+):
+    model = random_model(scale=1.0)
+    if model_tokenizer is not None:
+        model = model.with_tokenizer(model_tokenizer)
+    model_folder.write(model, tmp_path / "model")
+    text = write_text(tmp_path / "text.txt")
+    reading = ReadingConfig(corpus_tokenizer, pretokenized=pretokenized)
+    options = CorpusConfig(reading, workers=1)
+    prepare(PrepareConfig((str(text),), str(tmp_path / "corpus"), corpus=options))
+    finetune(config_of(tmp_path / "model", tmp_path / "corpus", tmp_path / "tuned", max_steps=1))
+    message = "split with the tokenizer whitespace, but the model expects the words of the"
+    assert (message in caplog.text) == warns
+    assert ("model expects" in caplog.text) == warns
 
 
 def test_finetune_rejects_a_model_with_softmax_but_no_vocabulary(tmp_path, corpus):

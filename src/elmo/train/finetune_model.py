@@ -26,6 +26,8 @@ from elmo.formats.training_record import RESET_SHARE, finetuning_record
 from elmo.model.initialization import bias_from_counts, initialize_softmax
 from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.characters import SHIFT
+from elmo.text.line_splitter import splits_at_spaces
+from elmo.text.tokenizer import WhitespaceTokenizer
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 from elmo.train.devices import check_packages
 from elmo.train.lm_trainable import LMTrainingJob
@@ -49,6 +51,7 @@ def finetune(config: FinetuneConfig) -> TrainResult:
     check_packages(config.run)
     pretrained = read(config.model, options=config.options, vocab=config.old_vocab)
     with open_corpus(config, _with_model_tokenizer(pretrained, config.corpus)) as corpus:
+        _check_tokenizer(corpus.reading.tokenizer, pretrained.config.text.tokenizer)
         job = finetune_job(config, pretrained, corpus)
         n_words = corpus.splits["train"].n_words
         if n_words < SMALL_TEXT:
@@ -59,6 +62,21 @@ def finetune(config: FinetuneConfig) -> TrainResult:
                 "" if config.run.patience else " --patience 3 enables early stopping.",
             )
         return train(job)
+
+
+def _check_tokenizer(corpus: str | None, model: str | None) -> None:
+    """Warn if the corpus was split into other words than those the model was trained on."""
+    # Models of older formats record no tokenizer: their words are unknown.
+    if splits_at_spaces(model) or corpus == model:
+        return
+    logger.warning(
+        "The corpus was split with the tokenizer %s, but the model expects the words of the "
+        "tokenizer %s, which stays recorded in it. Prepare the text with --tokenizer %s; add "
+        "--pretokenized if it is already split into such words.",
+        corpus or WhitespaceTokenizer.name,
+        model,
+        model,
+    )
 
 
 def _with_model_tokenizer(model: Pretrained, corpus: CorpusConfig) -> CorpusConfig:
