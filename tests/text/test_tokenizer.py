@@ -2,6 +2,7 @@
 
 import sys
 import time
+import unicodedata
 from functools import cache
 
 import pytest
@@ -306,6 +307,20 @@ def test_tokens_from_spans_drops_only_white_space(text: str, spans: list[tuple[i
 )
 def test_korean_tokenizer_splits_text_into_morphemes(text: str, expected: str) -> None:
     assert cached_tokenizer("korean").words(text) == expected.split("|")
+
+
+def test_korean_tokenizer_splits_decomposed_hangul_like_composed_with_one_warning(caplog) -> None:
+    korean._warn_decomposed.cache_clear()
+    tokenizer = cached_tokenizer("korean")
+    text = "나는 café에서 👍 학교에 갔다."
+    decomposed = "".join(unicodedata.normalize("NFD", c) if "가" <= c <= "힣" else c for c in text)
+    assert tokenizer.tokens(text)
+    assert not caplog.records
+    for _ in range(2):
+        tokens = tokenizer.tokens(decomposed)
+    assert [unicodedata.normalize("NFC", t.text) for t in tokens] == tokenizer.words(text)
+    assert all(decomposed[t.start : t.end] == t.text for t in tokens)
+    assert [record.message.count("to NFC first") for record in caplog.records] == [1]
 
 
 def test_spacy_tokenizer_matches_tokenizer_of_pipeline() -> None:

@@ -1,17 +1,27 @@
 """Korean tokenizer that splits text into morphemes with kiwipiepy."""
 
+import logging
+import re
+import unicodedata
 from functools import cache
 from typing import Any
 
 from elmo.errors import MissingExtra
 from elmo.text.tokenizer import Token, replace_surrogates, tokens_from_spans
 
+logger = logging.getLogger(__name__)
+
+# A syllable of decomposed Hangul (NFD): conjoining initial, vowel and optional final.
+_DECOMPOSED = re.compile("[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?")
+
 
 class KoreanTokenizer:
     """Splits Korean text into morphemes that are exact substrings of the text.
 
     Kiwi returns morphemes in dictionary form; this tokenizer returns the original text. Morphemes
-    that share a syllable, such as `하` and `었` in `했`, become one word.
+    that share a syllable, such as `하` and `었` in `했`, become one word. Decomposed Hangul (NFD)
+    is split in the same way as composed Hangul, with a warning, because its words have other
+    characters and so other vectors.
     """
 
     name = "korean"
@@ -22,14 +32,48 @@ class KoreanTokenizer:
 
     def tokens(self, text: str) -> list[Token]:
         """Split Korean text into morphemes with offsets."""
-        morphemes = self._kiwi.tokenize(replace_surrogates(text))
-        return tokens_from_spans(
-            text, sorted((token.start, token.start + token.len) for token in morphemes)
-        )
+        composed, offsets = _compose(text)
+        morphemes = self._kiwi.tokenize(replace_surrogates(composed))
+        spans = sorted((token.start, token.start + token.len) for token in morphemes)
+        if offsets is not None:
+            spans = [(offsets[start], offsets[end]) for start, end in spans]
+        return tokens_from_spans(text, spans)
 
     def words(self, text: str) -> list[str]:
         """Split Korean text into morphemes."""
         return [token.text for token in self.tokens(text)]
+
+
+def _compose(text: str) -> tuple[str, list[int] | None]:
+    """Compose decomposed Hangul.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The composed text, and the offset in `text` of each of its characters and of its end; None
+        if nothing was composed.
+    """
+    if _DECOMPOSED.search(text) is None:
+        return text, None
+    _warn_decomposed()
+    parts: list[str] = []
+    offsets: list[int] = []
+    end = 0
+    for match in _DECOMPOSED.finditer(text):
+        parts += text[end : match.start()], unicodedata.normalize("NFC", match[0])
+        offsets += range(end, match.start() + 1)
+        end = match.end()
+    return "".join((*parts, text[end:])), [*offsets, *range(end, len(text) + 1)]
+
+
+@cache
+def _warn_decomposed() -> None:
+    """Warn once per process."""
+    logger.warning(
+        "The text contains decomposed Hangul (Unicode NFD, as in file names of macOS). Its words "
+        "have other vectors than the usual composed form; normalize the text to NFC first."
+    )
 
 
 @cache
