@@ -105,7 +105,7 @@ class TestConvert:
         output = str(tmp_path / "converted")
         result = convert(ConvertConfig(str(path), output, tokenizer="english"))
         assert (result.out, result.to) == (output, "native")
-        assert result.origin == SOURCES[name].origin
+        assert SOURCES[name].origin in result.origin
         assert_same_model(
             ELMo.from_pretrained(output), ELMo.from_pretrained(path, tokenizer="english")
         )
@@ -117,6 +117,18 @@ class TestConvert:
         assert lines[0] == f"{tmp_path / 'out'}: written as native, read from {origin}"
         assert len(lines) == 2
         assert lines[1].startswith("note: ")
+
+    def test_convert_names_the_folder_that_was_read(self, tmp_path):
+        origin, make = SOURCES["archive"]
+        convert(ConvertConfig(str(make(tmp_path)["source"]), str(tmp_path / "run" / "model")))
+        first = f" (first read from {origin})"
+        run = tmp_path / "run"
+        result = convert(ConvertConfig(str(run / "model"), str(tmp_path / "a")))
+        assert result.origin == f"elmo-torch folder{first}"
+        (run / "config.yaml").touch()
+        (run / "log.jsonl").touch()
+        result = convert(ConvertConfig(str(run), str(tmp_path / "b"), to="allennlp"))
+        assert str(result).splitlines()[0].endswith(f"read from elmo-torch training folder{first}")
 
     @pytest.mark.parametrize("storage", ["float16", "int8"])
     def test_convert_writes_compact_storage(self, tmp_path, storage):

@@ -9,8 +9,9 @@ from elmo.config.serialization import to_dict
 from elmo.errors import ConfigError
 from elmo.formats import bilm_hdf5, model_folder, onnx_folder
 from elmo.formats.attribution import DERIVED_FROM, published_attribution
-from elmo.formats.load import locate, read
+from elmo.formats.load import is_training_folder, locate, read
 from elmo.formats.model_card import describe, format_value, label
+from elmo.formats.pretrained import Pretrained
 from elmo.formats.training_record import with_labels
 
 _FORMATS = ("native", "allennlp", "onnx")
@@ -119,4 +120,16 @@ def convert(config: ConvertConfig) -> ConvertResult:
         notes += tuple(onnx_folder.write(model, Path(config.out), config.storage))
     else:
         model_folder.write(model, Path(config.out), config.storage)
-    return ConvertResult(config.out, model.origin, config.to, config.storage, notes)
+    return ConvertResult(config.out, _source(config.model, model), config.to, config.storage, notes)
+
+
+def _source(path: str, model: Pretrained) -> str:
+    """Return what a model was read from; its origin can be an earlier format."""
+    if model.storage is None:
+        return model.origin
+    source = model_folder.ORIGIN
+    if is_training_folder(Path(path).expanduser()):
+        source = "elmo-torch training folder"
+    if model.origin == model_folder.ORIGIN:
+        return source
+    return f"{source} (first read from {model.origin})"
