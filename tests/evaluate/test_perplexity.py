@@ -390,6 +390,7 @@ def test_bits_per_character_are_log2_of_perplexity_if_all_characters_are_words(t
 def test_unknown_words_are_reported_to_lower_the_bits_per_character(tmp_path):
     note = "the bits per character and per word are too low"
     assert note in str(Perplexity(2.0, 4.0, 5, 3, 1, 8))
+    assert "different vocabularies cannot be compared" in str(Perplexity(2.0, 4.0, 5, 3, 1, 8))
     assert note not in str(Perplexity(2.0, 4.0, 5, 3, 0, 8))
 
 

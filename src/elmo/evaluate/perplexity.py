@@ -136,7 +136,8 @@ class Perplexity:
         if self.n_unknown:
             notes.append(
                 "An unknown word only costs the bits of <UNK>, so the bits per character and per "
-                "word are too low."
+                "word are too low. Perplexities of models with different vocabularies cannot be "
+                "compared."
             )
         if self.characters_estimated:
             notes.append(
