@@ -200,7 +200,8 @@ class RunConfig:
     epochs: float = 10.0
     """Number of passes over the training data."""
     max_steps: int | None = None
-    """Maximum number of training steps, regardless of --epochs."""
+    """Maximum number of training steps. The run ends after --epochs or --max-steps, whichever comes
+    first."""
     max_minutes: float | None = None
     """Stop after this many minutes of training with a checkpoint, an evaluation and the model.
     Rerun the same command to train for the same time again."""
