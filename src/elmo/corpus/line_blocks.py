@@ -109,7 +109,7 @@ def decoded_lines(block: LineBlock, label: str) -> list[str]:
     except UnicodeDecodeError as error:
         line = block.first_line + block.data[: error.start].count(b"\n")
         raise InputError(
-            f"{label} is not UTF-8 in line {line}. Convert it first (iconv -t UTF-8)."
+            f"{label} is not UTF-8 in line {line}. Convert it first (iconv -f ENCODING -t UTF-8)."
         ) from None
     return text.removesuffix("\n").split("\n")
 

@@ -103,6 +103,6 @@ def _decode(path: Path, number: int, line: bytes) -> str:
         return line.decode("utf-8")
     except UnicodeDecodeError:
         raise FormatError(
-            f"{path}, line {number} is not valid UTF-8. Convert the file (iconv -t UTF-8), or "
-            "download it again if it is damaged."
+            f"{path}, line {number} is not valid UTF-8. Convert the file (iconv -f ENCODING -t "
+            "UTF-8), or download it again if it is damaged."
         ) from None

@@ -55,7 +55,7 @@ def decoded_line(data: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{label_of(name)} is not UTF-8: line {number}, byte {error.start + 1} of the line. "
-            "Convert it first (iconv -t UTF-8)."
+            "Convert it first (iconv -f ENCODING -t UTF-8)."
         ) from None
     # The byte order mark is not text.
     return text.removeprefix("\ufeff") if number == 1 else text

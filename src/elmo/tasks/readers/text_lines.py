@@ -47,7 +47,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         line = data[:start].decode(name, errors="ignore").count("\n") + 1
         raise FormatError(
             f"{path}, line {line}: not valid {name}. Specify the encoding with --encoding, or "
-            "convert the file (iconv -t UTF-8)."
+            "convert the file (iconv -f ENCODING -t UTF-8)."
         ) from None
     if encoding is None and "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
