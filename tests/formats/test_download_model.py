@@ -224,6 +224,8 @@ def test_ctrl_c_keeps_the_part_for_the_next_download(server, cache):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell that runs the tests in the background makes all its child processes ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.1)

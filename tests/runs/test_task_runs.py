@@ -250,7 +250,7 @@ def test_same_hyperparameters_are_tried_with_and_without_elmo(run_tasks, monkeyp
         ("static@0.002+dropout0.3-try", "--learning-rate 0.002 --dropout 0.3"),
         ("elmo@epochs16-try", "--epochs 16"),
         ("static@0.002+epochs16", "--learning-rate 0.002 --epochs 16"),
-        ("static@0.002-0.1", "--fraction 0.1 --learning-rate 0.002"),
+        ("static@0.002-0.1", "--fraction 0.1 --keep-steps --learning-rate 0.002"),
     ):
         assert flags in " ".join(flags_of[f"ud-pos-{name}"])
     # The best trial is run with all seeds; the best learning rate also with fractions.

@@ -6,7 +6,16 @@ import itertools
 import pytest
 import torch
 from conftest import TINY, random_model
-from small_tasks import EXAMPLES, LABELED, TAGGED, fabric, make_fitted_task, weights, write_elmo
+from small_tasks import (
+    EXAMPLES,
+    LABELED,
+    TAGGED,
+    fabric,
+    make_fitted_task,
+    watch_nothing,
+    weights,
+    write_elmo,
+)
 
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
@@ -30,10 +39,6 @@ def run_steps(trainable, first, last):
     """Run the steps from `first` up to but not including `last`."""
     batches = trainable.batches(first)
     return [trainable.step(batch, n) for n, batch in zip(range(first, last), batches, strict=False)]
-
-
-def watch_nothing(items, n_items):
-    return items
 
 
 @pytest.mark.parametrize(

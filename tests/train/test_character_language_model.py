@@ -52,7 +52,5 @@ def test_character_model_that_keeps_white_space_is_trained_and_reloaded(tmp_path
     metrics = evaluate(config).perplexity
     assert metrics.n_unknown == 0
     assert metrics.values() == pytest.approx(best.values(), rel=1e-4)
-    options = dataclasses.replace(
-        config, text=(str(tmp_path / "corpus"),), split="valid", raw=False
-    )
+    options = dataclasses.replace(config, text=(str(tmp_path / "corpus"),), split="valid")
     assert evaluate(options).perplexity.values() == pytest.approx(metrics.values(), rel=1e-4)

@@ -270,7 +270,7 @@ def test_rerunning_a_run_that_stopped_early_trains_no_further_steps(corpus, tmp_
     first = pretrain(config)
     again = pretrain(config)
     assert again.step == first.step
-    assert "already stopped early" in again.note
+    assert "has stopped early" in again.note
 
 
 def test_ctrl_c_interrupts_an_evaluation_of_pretrain(corpus, tmp_path, monkeypatch):

@@ -5,7 +5,15 @@ import json
 import numpy as np
 import pytest
 import torch
-from small_tasks import OPTIONS, PAIRS, fabric, make_fitted_task, with_padding, write_elmo
+from small_tasks import (
+    OPTIONS,
+    PAIRS,
+    fabric,
+    make_fitted_task,
+    watch_nothing,
+    with_padding,
+    write_elmo,
+)
 from torch.nn import functional
 from typer.testing import CliRunner
 
@@ -69,7 +77,7 @@ def test_sentence_pair_model_overfits_training_pairs(tmp_path, model, settings):
     trainable = TaskTrainingJob(fitted, PAIRS, PAIRS).make_trainable(fabric())
     for number, batch in zip(range(50), trainable.batches(0), strict=False):
         trainable.step(batch, number)
-    assert trainable.evaluation(trainable.measure(50, iter)).scores == {
+    assert trainable.evaluation(trainable.measure(50, watch_nothing)).scores == {
         "accuracy": 1.0,
         "macro_f1": 1.0,
     }
