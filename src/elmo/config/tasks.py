@@ -92,8 +92,9 @@ class ExamplesConfig:
     dev_share: float = 0.1
     """Fraction of the training set to use as the development set if --dev is not given."""
     fraction: float = 1.0
-    """Fraction of the training set to use. The number of steps shrinks in proportion. If --dev is
-    not given, the development set shrinks too, but not below 200 examples."""
+    """Fraction of the training set to use. The number of steps shrinks with it; below 800 examples
+    less so, because batches become smaller. If --dev is not given, the development set shrinks too,
+    but not below 200 examples."""
     keep_steps: bool = False
     """With --fraction: keep the number of steps and the development set of the full training set,
     for learning curves."""
