@@ -22,6 +22,7 @@ from elmo.formats.info_and_convert import convert
 from elmo.formats.load import read
 from elmo.model.bilm import distinct_rows
 
+RANDOM_MODEL = "elmo-torch folder (first read from random model)"
 WORDS = [["the", "cat", "sat"], ["naïve", "the"], []]
 
 
@@ -60,7 +61,7 @@ def test_convert_to_onnx_writes_files_and_notes(tmp_path):
     names = sorted(item.name for item in (tmp_path / "out").iterdir())
     assert names == ["README.md", "config.json", "model.onnx"]
     lines = str(result).splitlines()
-    assert lines[0] == f"{tmp_path / 'out'}: written as onnx, read from random model"
+    assert lines[0] == f"{tmp_path / 'out'}: written as onnx, read from {RANDOM_MODEL}"
     assert lines[1:3] == [
         "note: a correction",
         "note: The softmax of the language model is not written.",
@@ -174,6 +175,6 @@ def test_command_line_writes_graph_and_rejects_lossy_int8(tmp_path):
     done = CliRunner().invoke(application(), command)
     assert done.exit_code == 0
     first, second = done.stdout.splitlines()
-    assert first == f"{output}: written as onnx, read from random model"
+    assert first == f"{output}: written as onnx, read from {RANDOM_MODEL}"
     assert second.startswith("note: In onnxruntime, ")
     assert not done.stderr
