@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo.errors import did_you_mean, listing, nearest_name, shortened
+from elmo.errors import did_you_mean, interruption_note, listing, nearest_name, shortened
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,16 @@ def test_listing_counts_the_names_that_are_not_shown():
     assert listing([]) == "none"
     assert listing(["a", "b"], 2) == "a, b"
     assert listing(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+
+
+@pytest.mark.parametrize("exception", [KeyboardInterrupt(), SystemExit(143)])
+def test_interruption_has_the_note_of_the_outermost_block_last(exception):
+    @interruption_note(lambda: "outer")
+    @interruption_note(lambda: "inner")
+    @interruption_note(lambda: None)
+    def interrupted():
+        raise exception
+
+    with pytest.raises(type(exception)) as caught:
+        interrupted()
+    assert caught.value.__notes__ == ["inner", "outer"]

@@ -400,10 +400,13 @@ def _run(
         # In distributed training, only the first process has a result to print.
         if text := str(result):
             typer.echo(_json_text(result) if as_json else text)
-    except KeyboardInterrupt as error:
-        kept = str(error) or "No partial output was left."
-        typer.echo(f"elmo: Interrupted. {kept}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    except (KeyboardInterrupt, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code != TERMINATED:
+            raise
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        kept = getattr(error, "__notes__", ["No partial output was left."])[-1]
+        typer.echo(f"elmo: {'Interrupted' if is_interrupt else 'Terminated'}. {kept}", err=True)
+        raise typer.Exit(INTERRUPTED if is_interrupt else TERMINATED) from None
     except BrokenPipeError:
         # The reader closed the pipe. Keep the interpreter from reporting that again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,9 +11,11 @@ ElmoError
 Each message states what is wrong, the value found, what was expected, and what to do.
 `did_you_mean` adds the nearest known name to a message about an unknown one. `shortened` and
 `listing` limit the length of a message; they never cut it within a word without a mark.
+`interruption_note` adds to Ctrl-C and SIGTERM what the command keeps.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 
 class ElmoError(Exception):
@@ -54,6 +56,23 @@ class MissingExtra(ElmoError):
         from elmo.installation import install_command
 
         super().__init__(f"{feature} requires an optional package: {install_command(extra)}")
+
+
+@contextmanager
+def interruption_note(note: Callable[[], str | None]) -> Iterator[None]:
+    """Add a note on the remaining output if Ctrl-C or SIGTERM interrupts the block.
+
+    The command line prints the note of the outermost block.
+
+    Args:
+        note: Function that returns the note, or None if no partial output is left.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as error:
+        if text := note():
+            error.add_note(text)
+        raise
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

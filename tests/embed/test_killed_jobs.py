@@ -116,6 +116,9 @@ def test_signal_stops_all_workers_without_losing_finished_shards(home, tmp_path,
         _, stderr = process.communicate()
     assert process.returncode == 128 + number
     assert "Traceback" not in stderr
+    word = "Interrupted" if number == signal.SIGINT else "Terminated"
+    note = "Finished shards are kept; run the same command again to resume."
+    assert stderr.splitlines()[-1] == f"elmo: {word}. {note}"
     assert not any(os.path.exists(f"/proc/{child}") for child in children)
     assert not list(output.rglob("*.partial"))
     # Every record is correct; the remaining shards are written by the next run.

@@ -191,7 +191,10 @@ def test_resumed_pretraining_skips_a_damaged_checkpoint(corpus, tmp_path, caplog
     assert losses(out) == losses(tmp_path / "whole")
 
 
-def test_pretrain_writes_a_checkpoint_after_ctrl_c(corpus, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "word"), [(signal.SIGINT, "Interrupted"), (signal.SIGTERM, "Terminated")]
+)
+def test_pretrain_writes_a_checkpoint_after_a_signal(corpus, tmp_path, number, word):
     out = tmp_path / "run"
     process = subprocess.Popen(
         command(corpus, out, max_steps=100000, checkpoint_every=100000),
@@ -204,10 +207,12 @@ def test_pretrain_writes_a_checkpoint_after_ctrl_c(corpus, tmp_path):
     while len(losses(out) if (out / "log.jsonl").exists() else {}) < 5:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert "A checkpoint was written" in errors
+    note = f"The last checkpoint in {out} is kept; run the same command again to resume."
+    assert errors.splitlines()[-1] == f"elmo: {word}. {note}"
     step = checkpoint.load_newest(out / "checkpoints")["run_state"]["step"]
     assert step >= 5
     assert step == max(losses(out))

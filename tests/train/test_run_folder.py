@@ -24,7 +24,14 @@ from elmo.config import (
 )
 from elmo.errors import ConfigError, OutputError
 from elmo.files import LOCK
-from elmo.train.run_folder import CHANGEABLE_OPTIONS, CONFIG, check_same_run, locked, write_config
+from elmo.train.run_folder import (
+    CHANGEABLE_OPTIONS,
+    CONFIG,
+    check_same_run,
+    kept_after_interruption,
+    locked,
+    write_config,
+)
 
 RUN = PretrainConfig(("corpus",), "run")
 
@@ -262,3 +269,15 @@ def test_locking_the_training_folder_deletes_partial_files(tmp_path):
     with locked(tmp_path):
         assert not list(tmp_path.rglob("*.partial"))
         assert (tmp_path / "model" / "config.json").exists()
+
+
+@pytest.mark.parametrize("folder", ["run", "run/seed-2"])
+def test_interrupted_run_reports_whether_a_checkpoint_is_kept(tmp_path, folder):
+    config = TaskConfig(str(tmp_path / "run"))
+    assert "no checkpoint yet" in kept_after_interruption(config)
+    checkpoints = tmp_path / folder / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "step-000000001-00000000.pt").touch()
+    assert f"checkpoint in {tmp_path / 'run'} is kept" in kept_after_interruption(config)
+    dry = dataclasses.replace(config, run=dataclasses.replace(config.run, dry_run=True))
+    assert kept_after_interruption(dry) is None

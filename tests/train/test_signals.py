@@ -23,16 +23,26 @@ def _default_handlers():
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_stop_request_records_the_first_signal(number):
+def test_stop_request_records_the_first_signal(number, monkeypatch):
     with StopRequest() as stop:
         assert stop.number is None
         os.kill(os.getpid(), number)
         assert stop.number == number
-        with pytest.raises(KeyboardInterrupt):
+        monkeypatch.setattr("elmo.train.signals.REPEAT_SECONDS", 0.0)
+        with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else SystemExit):
             os.kill(os.getpid(), number)
     assert [signal.getsignal(each) for each in NUMBERS] == [signal.default_int_handler] * 2
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)
+
+
+def test_stop_request_ignores_sigterm_that_is_repeated_at_once():
+    with StopRequest() as stop:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.number == signal.SIGTERM
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_signal_handlers_are_restored_after_an_error():

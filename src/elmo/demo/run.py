@@ -31,7 +31,7 @@ from elmo.demo.toy_corpus import kitchen, town
 from elmo.demo.word_senses_demo import MODEL, SensesResult, bundled_senses
 from elmo.embed.embed_file import embed
 from elmo.embed.embedder import ELMo
-from elmo.errors import MissingExtra
+from elmo.errors import MissingExtra, interruption_note
 from elmo.evaluate.perplexity import Perplexity
 from elmo.progress import duration
 from elmo.train.finetune_model import finetune
@@ -177,7 +177,9 @@ def demo(config: DemoConfig) -> DemoResult:
     _report(f"Step 1 of 4: distinguish word senses with the bundled model {MODEL}")
     senses = bundled_senses()
     _report(MODEL_MISSING if senses is None else str(senses))
-    with tempfile.TemporaryDirectory() as temporary:
+    # The checkpoints are in the temporary folder.
+    note = "No partial output was left."
+    with interruption_note(lambda: note), tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         training, skipped = None, ""
         try:

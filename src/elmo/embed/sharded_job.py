@@ -21,6 +21,7 @@ from elmo.embed.embed_result import JobResult, format_size
 from elmo.embed.embedder import ELMo
 from elmo.embed.input_rows import has_plain_lines, row_text, write_rows
 from elmo.embed.job_folder import (
+    PLAN,
     ROWS,
     VERSION,
     JobFolder,
@@ -40,7 +41,7 @@ from elmo.embed.job_texts import (
 from elmo.embed.local_workers import run_locally
 from elmo.embed.ray_workers import import_ray, run_on_ray
 from elmo.embed.shard_worker import ShardJob, load_model, with_absolute_paths
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, interruption_note
 from elmo.kernels.device import check_device, default_device
 from elmo.progress import Progress, format_count
 from elmo.text.line_splitter import (
@@ -75,6 +76,17 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         OutputError: The folder is in use, the disk is full, or workers died.
     """
     _check_options(config)
+    with interruption_note(lambda: _kept_after_interruption(Path(config.out))):
+        return _embed_texts(config)
+
+
+def _kept_after_interruption(folder: Path) -> str | None:
+    if not (folder / PLAN).exists():
+        return None
+    return "Finished shards are kept; run the same command again to resume."
+
+
+def _embed_texts(config: EmbedConfig) -> JobResult:
     path = Path(config.out)
     texts = list_texts(config.input, path)
     model, fingerprint = load_model(config)
@@ -292,9 +304,4 @@ def _run_tasks(
     engine = ENGINES[job.config.engine or "local"]
     with Progress("embed", total, "words", done=done) as progress:
         records = engine(job, remaining, job.config.workers or 1, progress.advance)
-        try:
-            return {record.number: record for record in records}
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "Finished shards are kept; run the same command again to resume."
-            ) from None
+        return {record.number: record for record in records}

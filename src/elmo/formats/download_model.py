@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config import DownloadConfig
-from elmo.errors import ConfigError, OutputError, did_you_mean
+from elmo.errors import ConfigError, OutputError, did_you_mean, interruption_note
 from elmo.files import LOCK, atomic_path, locked
 from elmo.formats import bundled
 from elmo.formats.http_download import MEGABYTE, download_file
@@ -136,12 +136,9 @@ def download(config: DownloadConfig) -> DownloadResult | PublishedList | Nothing
         raise OutputError(
             f"Cannot write {folder}: it exists already. Specify a new folder (--out)."
         )
-    try:
+    note = "The files received so far are kept. Run the same command again to resume."
+    with interruption_note(lambda: note):
         _download(model, folder)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            "The files received so far are kept. Run the same command again to resume."
-        ) from None
     return _result(model, folder, is_new=True)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from elmo.config import TaskConfig
 from elmo.embed.embedder import ELMo
 from elmo.embed.fingerprint import fingerprint
+from elmo.errors import interruption_note
 from elmo.files import atomic_path
 from elmo.kernels.device import move
 from elmo.tasks.build import build, layers_folder, load_elmo, splitter
@@ -27,7 +28,7 @@ from elmo.tasks.task_types.task_registry import check_labels, task_for
 from elmo.tasks.word_vectors import read_word_vectors
 from elmo.train.devices import make_fabric
 from elmo.train.loop import train
-from elmo.train.run_folder import MODEL
+from elmo.train.run_folder import MODEL, kept_after_interruption
 
 RESULTS = "results.json"
 # Data sets for evaluation: development set and test set.
@@ -108,6 +109,13 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     if config.run.dry_run and config.task in LOOKUP_TASKS:
         note = f"dry run, nothing written; {config.task} needs no training"
         return TaskRun(config.out, 0, 0.0, None, note)
+    if config.task in LOOKUP_TASKS:  # these have no checkpoints
+        return _fit(config)
+    with interruption_note(lambda: kept_after_interruption(config)):
+        return _fit(config)
+
+
+def _fit(config: TaskConfig) -> FitResult | TaskRun:
     if config.run.dry_run:
         return train(_job(config, load_elmo(config)))
     configs = [_config_of_seed(config, number) for number in range(config.seeds)]

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from elmo.config import CorpusConfig, FinetuneConfig, ModelConfig, OptimizerConfig
 from elmo.corpus.shards import Corpus
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, interruption_note
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats.load import read, read_accumulators
 from elmo.formats.pretrained import Pretrained
@@ -34,7 +34,7 @@ from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
 from elmo.train.new_word_row import NewWordRow, fit_new_word_row
 from elmo.train.run_corpus import open_corpus
-from elmo.train.run_folder import MODEL
+from elmo.train.run_folder import MODEL, kept_after_interruption
 from elmo.train.run_plan import count_steps
 from elmo.train.train_result import TrainResult
 
@@ -49,6 +49,11 @@ DEFAULT_OPTIMIZER = FinetuneConfig("", (), "").optimizer
 def finetune(config: FinetuneConfig) -> TrainResult:
     """Fine-tune a model on a target text and report its perplexity before and after."""
     check_packages(config.run)
+    with interruption_note(lambda: kept_after_interruption(config)):
+        return _finetune(config)
+
+
+def _finetune(config: FinetuneConfig) -> TrainResult:
     pretrained = read(config.model, options=config.options, vocab=config.old_vocab)
     with open_corpus(config, _with_model_tokenizer(pretrained, config.corpus)) as corpus:
         _check_tokenizer(corpus.reading.tokenizer, pretrained.config.text.tokenizer)

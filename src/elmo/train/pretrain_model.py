@@ -1,5 +1,7 @@
 """The `pretrain` command: creates a new model for a corpus and trains it."""
 
+from functools import partial
+
 import torch
 
 from elmo.config import (
@@ -12,6 +14,7 @@ from elmo.config import (
     TextConfig,
 )
 from elmo.corpus.shards import Corpus
+from elmo.errors import interruption_note
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats import model_folder
 from elmo.formats.pretrained import Pretrained
@@ -22,13 +25,15 @@ from elmo.train.devices import check_packages
 from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
 from elmo.train.run_corpus import open_corpus
+from elmo.train.run_folder import kept_after_interruption
 from elmo.train.train_result import TrainResult
 
 
 def pretrain(config: PretrainConfig) -> TrainResult:
     """Train a new bidirectional language model on a text."""
     check_packages(config.run)
-    with open_corpus(config, config.corpus) as corpus:
+    note = partial(kept_after_interruption, config)
+    with interruption_note(note), open_corpus(config, config.corpus) as corpus:
         return train(pretrain_job(config, corpus))
 
 

@@ -43,6 +43,19 @@ CHANGEABLE_OPTIONS = frozenset(
 DATA_OPTIONS = frozenset("data valid corpus train dev".split())
 
 
+def kept_after_interruption(run: RunSettings) -> str | None:
+    """Return a note on what an interrupted command keeps of its run, or runs with several seeds.
+
+    Args:
+        run: Options of the command.
+    """
+    if run.run.dry_run:
+        return None
+    if any(Path(run.out).glob(f"**/{CHECKPOINTS}/*.pt")):
+        return f"The last checkpoint in {run.out} is kept; run the same command again to resume."
+    return "There is no checkpoint yet; run the same command again to start from the beginning."
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock the training folder for this run, and delete partial files left by a killed run."""

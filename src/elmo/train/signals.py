@@ -2,8 +2,12 @@
 
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
 from typing import Any
+
+# Seconds within which a repeated SIGTERM is the same request: timeout(1) sends it twice.
+REPEAT_SECONDS = 1.0
 
 
 class StopRequest:
@@ -12,6 +16,7 @@ class StopRequest:
     def __init__(self) -> None:
         """Initialize without a recorded signal."""
         self.number: int | None = None
+        self._since = 0.0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":
@@ -22,10 +27,11 @@ class StopRequest:
         return self
 
     def _record(self, number: int, frame: FrameType | None) -> None:
-        if self.number is not None:
+        if self.number is None:
+            self.number, self._since = number, time.monotonic()
+        elif number == signal.SIGINT or time.monotonic() - self._since >= REPEAT_SECONDS:
             # The second signal stops the program immediately.
-            raise KeyboardInterrupt
-        self.number = number
+            raise _exception(number)
 
     def __exit__(
         self,
@@ -39,7 +45,10 @@ class StopRequest:
 
     def raise_(self) -> None:
         """Raise the exception for the recorded signal, if there is one."""
-        if self.number == signal.SIGINT:
-            raise KeyboardInterrupt
         if self.number is not None:
-            raise SystemExit(128 + self.number)
+            raise _exception(self.number)
+
+
+def _exception(number: int) -> BaseException:
+    """Return the exception that ends the program after a signal."""
+    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
