@@ -11,8 +11,10 @@ from small_tasks import LABELED, OPTIONS, TAGGED, write_elmo
 import elmo.tasks
 from elmo.config import TaskConfig
 from elmo.config.serialization import leaves
+from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, InputError
-from elmo.tasks import Classifier, Tagger, estimators, not_fitted
+from elmo.tasks import Classifier, QuestionAnswerer, Tagger, estimators, not_fitted
+from elmo.tasks.task_types.classification import LabelPrediction
 from elmo.train import loop
 from elmo.train.loop import train
 
@@ -82,7 +84,7 @@ def test_classifier_predicts_integers_if_labels_are_integers(tmp_path, label_typ
     assert loaded.classes_.dtype == model.classes_.dtype
     assert (loaded.predict(TEXTS) == labels).all()
     assert loaded.score(TEXTS, labels) == 1
-    with pytest.raises(InputError, match=r"example '0' has the target 0.5; expected a label"):
+    with pytest.raises(InputError, match=r"Target 0 is 0\.5; expected a label"):
         model.fit(TEXTS, [0.5] * len(TEXTS))
 
 
@@ -139,8 +141,40 @@ def test_estimator_rejects_unknown_settings():
     for name in ("task", "seeds"):
         with pytest.raises(ConfigError, match=f"Unknown setting: {name}"):
             Tagger(**{name: "tagging"})
-    with pytest.raises(ConfigError, match=r"expected int \(got str 'much'\)"):
+    with pytest.raises(ConfigError, match=r"^hidden: expected int \(got str 'much'\)"):
         Classifier(**{**OPTIONS, "hidden": "much"}).fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("lr", "learning_rate"),
+        ("random_state", "seed"),
+        ("hidden_size", "hidden"),
+        ("bs", "batch_size"),
+        ("max_iter", "epochs"),
+        ("n_epochs", "epochs"),
+    ],
+)
+def test_estimator_suggests_its_name_of_a_setting(name, suggestion):
+    with pytest.raises(ConfigError, match=rf"Did you mean {suggestion}\? Common settin") as caught:
+        Classifier(**{name: 1})
+    assert len(str(caught.value)) < 220
+
+
+def test_option_synonyms_are_not_options():
+    options = {leaf.name for leaf in leaves(TaskConfig)}
+    assert not options & OPTION_SYNONYMS.keys()
+    assert set(OPTION_SYNONYMS.values()) <= options
+
+
+def test_get_params_returns_all_settings_of_the_task():
+    params = Classifier(epochs=3).get_params()
+    assert (params["epochs"], params["model"], params["empty"]) == (3, "small-en", "error")
+    assert {"out", "verbose", "batch_size", "learning_rate", "hidden", "seed"} <= params.keys()
+    assert not {"train", "seeds", "task", "window", "n_nearest", "devices"} & params.keys()
+    assert "window" in QuestionAnswerer().get_params()
+    assert repr(Classifier(**params)) == "Classifier(epochs=3)"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +182,8 @@ def test_estimator_rejects_unknown_settings():
     [
         (Classifier, ["a", "b"], ["x"], "There are 2 texts but 1 targets"),
         (Classifier, [], [], "There are no texts"),
-        (Classifier, ["a", " "], ["x", "y"], "Text 1 has no words"),
+        (Classifier, ["a", " "], ["x", "y"], r"Text 1 has no words\. Drop it, .*, or read them as"),
+        (Tagger, ["a", " "], [["X"], []], r"Text 1 has no words\. Drop it, .* empty='skip'\.$"),
         (Classifier, ["a", []], ["x", "y"], "Text 1 has no words"),
         (
             Classifier,
@@ -157,8 +192,10 @@ def test_estimator_rejects_unknown_settings():
             r"Text 1 is a missing value \(None\)",
         ),
         (Classifier, ["a", ["b", 2]], ["x", "y"], "Text 1 must be a string or a list of words"),
-        (Classifier, ["a", "b"], [0.5, 1], "example '0' has the target 0.5; expected a label"),
-        (Classifier, ["a", "b"], [None, "x"], "'0' has the target None; expected a label"),
+        (Classifier, ["a", "b"], [0.5, 1], r"Target 0 is 0\.5; expected a label: a string or an"),
+        (Classifier, ["a", "b"], ["x", None], r"Target 1 is a missing value \(None\)\. Drop it"),
+        (Classifier, ["a", "b"], [1.0, np.nan], r"Target 1 is a missing value \(nan\)"),
+        (Tagger, ["a b"], [["X", float("nan")]], "Target 0 has the tag nan at word 1"),
         (Tagger, ["a b"], [["X"]], "Text 0 has 2 words but 1 tags"),
         (Tagger, ["a b"], ["XY"], "'0' has the target 'XY'; expected one tag per word"),
         (Tagger, ["a b"], [3], "'0' has the target 3; expected one tag per word"),
@@ -172,10 +209,48 @@ def test_fit_rejects_invalid_texts_and_targets(estimator, texts, targets, messag
 def test_fitted_estimator_rejects_invalid_texts_and_targets(fitted):
     with pytest.raises(InputError, match="There are 20 texts but 1 targets"):
         fitted.score(TEXTS, ["good"])
-    with pytest.raises(InputError, match=r"has the target 1\.5; expected a label"):
+    with pytest.raises(InputError, match=r"Target 0 is 1\.5; expected a label"):
         fitted.evaluate(["a"], [1.5])
-    with pytest.raises(InputError, match="Text 0 has no words"):
-        fitted.predict([""])
+    for use in (fitted.predict, fitted.predict_proba):
+        with pytest.raises(InputError, match=r"Text 1 has no words, so it has no label.*'keep'"):
+            use(["a", " "])
+    assert fitted.answers(["a", " "])[1] == LabelPrediction(None, {})
+
+
+def test_classifier_handles_texts_without_words_as_configured(caplog):
+    texts, labels = [*TEXTS, "", " "], [*LABELS, "good", "bad"]
+    model = Classifier(**{**OPTIONS, "max_steps": 1}, empty="skip").fit(texts, labels)
+    assert "Skipped 2 of 22 texts: they have no words" in caplog.text
+    assert model.evaluate(texts, labels) == model.evaluate(TEXTS, LABELS)
+    with pytest.raises(InputError, match="Text 20 has no words"):
+        model.predict(texts)
+    model.set_params(empty="keep")
+    assert model.predict(texts).shape == (22,)
+    empty, word = model.predict_proba(["", "."]).tolist()
+    assert empty == pytest.approx(word)
+    assert 0 <= model.score(texts, labels) <= 1
+
+
+def test_tagger_returns_no_tags_for_a_text_without_words():
+    model = Tagger(**{**OPTIONS, "max_steps": 1}).fit(SENTENCES, TAGS)
+    tags = model.predict([SENTENCES[0], [], " "])
+    assert list(map(len, tags)) == [len(SENTENCES[0]), 0, 0]
+
+
+def test_classifier_accepts_whole_floats_as_integers():
+    """A column of integers with missing values is read by pandas as floats."""
+    labels = [float(label == "good") for label in LABELS]
+    model = Classifier(**{**OPTIONS, "max_steps": 1}).fit(TEXTS, np.array(labels, np.float32))
+    assert model.labels == ["0", "1"]
+    assert model.predict(TEXTS).dtype.kind == "i"
+    assert model.score(TEXTS, labels) == (model.predict(TEXTS) == labels).mean()
+
+
+def test_fit_names_a_label_that_only_occurs_in_the_development_set():
+    message = r"All training examples have the label '0'; the label '1' only occurs in the dev"
+    with pytest.raises(InputError, match=message) as caught:
+        Classifier(**OPTIONS).fit(["good", "bad"], [1, 0])
+    assert "column" not in str(caught.value)
 
 
 def test_package_exports_public_names():

@@ -67,7 +67,7 @@ def test_word_sense_disambiguator_predicts_before_and_after_saving(tmp_path, mod
 
 
 def test_lookup_estimators_reject_invalid_input(tmp_path, model):
-    with pytest.raises(ConfigError, match=r"Unknown setting: train\. Expected one of"):
+    with pytest.raises(ConfigError, match=r"Unknown setting: train\. Common settings are"):
         NearestOccurrenceFinder(train="text.txt")
     with pytest.raises(
         ConfigError, match=r"This WordSenseDisambiguator is not fitted\. Call fit or load"

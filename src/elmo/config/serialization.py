@@ -204,7 +204,8 @@ def load_config(
                 section_name += f".{name}"
                 section = section.setdefault(name, {})
                 _check_mapping(section, section_name)
-            section[leaf.name] = overrides[leaf.name]
+            # Users of overrides know an option by its name, not by its section.
+            section[leaf.name] = _convert(leaf.hint, overrides[leaf.name], leaf.name)
         elif leaf.is_required and leaf.name not in data:
             inside = "" if source is None else f", and {source} does not set {leaf.name}"
             raise ConfigError(f"{leaf.flag} is required{inside}: {leaf.help}")

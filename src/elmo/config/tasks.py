@@ -48,6 +48,19 @@ TASK_SYNONYMS = {
     "senses": "word-senses",
 }
 
+# Names of options in other libraries, with the names here.
+OPTION_SYNONYMS = {
+    **dict.fromkeys(("lr", "learning_rate_init", "eta"), "learning_rate"),
+    **dict.fromkeys(("random_state", "random_seed"), "seed"),
+    **dict.fromkeys(("hidden_size", "hidden_dim", "hidden_layer_sizes", "units"), "hidden"),
+    **dict.fromkeys(("num_layers", "n_layers"), "depth"),
+    **dict.fromkeys(("bs", "batchsize"), "batch_size"),
+    **dict.fromkeys(("max_iter", "n_epochs", "num_epochs", "max_epochs", "n_iter"), "epochs"),
+    **dict.fromkeys(("n_iter_no_change", "early_stopping"), "patience"),
+    **dict.fromkeys(("elmo", "pretrained", "model_name"), "model"),
+    "device": "accelerator",
+}
+
 # Maximum number of characters per word in the task model's own CNN, including the begin and end
 # markers.
 MAX_WORD_CHARACTERS = 25

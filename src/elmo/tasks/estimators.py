@@ -1,9 +1,11 @@
 """Estimators with the scikit-learn interface, one class per task."""
 
+import logging
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
+from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from elmo.config import TaskConfig, TaskName
 from elmo.config.serialization import leaves, load_config
+from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, InputError, did_you_mean, shortened
 from elmo.kernels.device import default_device
 from elmo.progress import hidden_progress
@@ -21,31 +24,52 @@ from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
 from elmo.tasks.load_examples import split_off_dev, subsample, subsample_dev
 from elmo.tasks.not_fitted import not_fitted_error
+from elmo.tasks.readers.raw_text import PLACEHOLDER
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import TASKS, check_targets
 from elmo.text.line_splitter import SplitFunction
-from elmo.text.text_values import check_not_missing, iterate_sentences
+from elmo.text.text_values import check_not_missing, is_missing, iterate_sentences
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
 
-# Options of `elmo task fit` for files and multiple seeds, which do not apply to estimators.
+logger = logging.getLogger(__name__)
+
+# Options of `elmo task fit` for files, multiple seeds and devices, which do not apply to
+# estimators.
 FILE_OPTIONS = frozenset(
     {
-        *("task", "train", "dev", "test", "reader", "text_column", "label_column"),
-        *("phrases", "empty", "encoding", "seeds", "parallel_seeds", "dry_run"),
+        *("task", "train", "dev", "test", "reader", "text_column", "label_column", "phrases"),
+        *("encoding", "seeds", "parallel_seeds", "dry_run"),
+        *("devices", "num_nodes", "strategy", "accumulate"),
     }
 )
+# Sections of options that apply to some tasks only.
+TASK_SECTIONS = ("question_answering", "coreference", "lookup")
+# Settings that are named in an error message.
+MAIN_SETTINGS = ("model", "epochs", "batch_size", "learning_rate", "hidden", "dropout", "seed")
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise an error if a setting does not exist or does not apply to estimators."""
     known = {leaf.name for leaf in leaves(TaskConfig)} - FILE_OPTIONS - {"out"}
     if unknown := sorted(settings.keys() - known):
-        suggestion = did_you_mean(unknown[0], known)
+        synonym = OPTION_SYNONYMS.get(unknown[0])
+        suggestion = f" Did you mean {synonym}?" if synonym else did_you_mean(unknown[0], known)
         raise ConfigError(
-            f"Unknown setting: {', '.join(unknown)}.{suggestion} Expected one of: "
-            f"{', '.join(sorted(known))}."
+            f"Unknown setting: {', '.join(unknown)}.{suggestion} Common settings are "
+            f"{', '.join(MAIN_SETTINGS)}; `elmo task fit --help` lists all of them."
         )
+
+
+@cache
+def _default_settings(task: TaskName) -> dict[str, Any]:
+    """Return the settings of an estimator and their defaults."""
+    return {
+        leaf.name: leaf.default
+        for leaf in leaves(TaskConfig)
+        if leaf.name not in FILE_OPTIONS | {"out"}
+        and (leaf.path[0] == task if leaf.path[:1] and leaf.path[0] in TASK_SECTIONS else True)
+    }
 
 
 def settings_repr(estimator: object, settings: Mapping[str, Any]) -> str:
@@ -69,8 +93,9 @@ class Estimator:
             out: Training folder. If it contains an interrupted run, `fit` resumes it. Default: a
                 temporary folder.
             verbose: 0: `fit` prints nothing. 1: it shows the progress of training.
-            **settings: Options of `TaskConfig` or of its sections, such as model="small-ko",
-                epochs=5, seed=1 or batch_size=64.
+            **settings: Options of `elmo task fit`, such as model="small-ko", epochs=5, seed=1 or
+                batch_size=64. The docstring of `Classifier` lists the most important ones, and
+                `get_params` returns all of them.
         """
         self.out = out
         self.verbose = verbose
@@ -79,11 +104,12 @@ class Estimator:
         self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings passed to the constructor, as scikit-learn requires."""
-        return {"out": self.out, "verbose": self.verbose, **self.settings}
+        """Return all settings and their values, as scikit-learn requires."""
+        defaults = _default_settings(self.task)
+        return {"out": self.out, "verbose": self.verbose, **defaults, **self.settings}
 
     def set_params(self, **settings: Any) -> Self:
-        """Change settings; they take effect at the next `fit`."""
+        """Change settings; except for `empty`, they take effect at the next `fit`."""
         own = {name: settings.pop(name) for name in ("out", "verbose") if name in settings}
         check_settings(settings)
         for name, value in own.items():
@@ -138,7 +164,8 @@ class Estimator:
                 texts. For question answering: pairs of a question and its passage. For coreference:
                 also lists of sentences.
             targets: Gold annotations in the format described in the class docstring.
-            dev: Texts and targets of the development set. Default: a tenth of the training set.
+            dev: Texts and targets of the development set, dev=(texts, targets). Default: a tenth
+                of the training set.
         """
         with tempfile.TemporaryDirectory() as temporary, hidden_progress(self.verbose < 1):
             out = str(self.out or temporary)
@@ -163,7 +190,10 @@ class Estimator:
         return self
 
     def answers(self, texts: Iterable[Any]) -> list[Any]:
-        """Return the complete prediction for each text, including probabilities or scores."""
+        """Return the complete prediction for each text, including probabilities or scores.
+
+        The prediction for a text without words is empty: no label, no tags, no answer.
+        """
         fitted = self.fitted
         split = splitter(fitted.config, fitted.built.elmo)
         examples = [
@@ -185,14 +215,37 @@ class Estimator:
         if len(texts) != len(targets):
             raise InputError(f"There are {len(texts)} texts but {len(targets)} targets.")
         examples = []
+        n_empty = 0
         for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
             example = self._example(text, split, number)
+            if not all(example.texts) and self._empty == "skip":
+                n_empty += 1
+                continue
+            if not all(example.texts):
+                raise InputError(
+                    f"Text {number} has no words. Drop it, or skip such texts with "
+                    f"empty='skip'{self._keep_remedy}."
+                )
+            if is_missing(target):
+                raise InputError(
+                    f"Target {number} is a missing value ({target}). Drop it and its text."
+                )
             example = self._with_target(example, target, number)
             examples.append(replace(example, id=str(number)))
+        if n_empty:
+            logger.warning("Skipped %d of %d texts: they have no words.", n_empty, len(texts))
         if not examples:
             raise InputError("There are no texts.")
         check_targets(self.task, examples)
         return examples
+
+    @property
+    def _empty(self) -> str:
+        """How to handle a text without words: error, keep or skip."""
+        return str(self.settings.get("empty", "error"))
+
+    # End of the error message for a text without words.
+    _keep_remedy: ClassVar[str] = ""
 
     def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
         """Convert a text to an example without a target."""
@@ -207,10 +260,7 @@ class Estimator:
                 f"Text {number} must be a string or a list of words (got "
                 f"{shortened(repr(text), 60)})."
             )
-        example = task.make_example(texts, split)
-        if not all(example.texts):
-            raise InputError(f"Text {number} has no words.")
-        return example
+        return task.make_example(texts, split)
 
     def _with_target(self, example: Example, target: Any, number: int) -> Example:
         """Return the example with its target and the extra input derived from the target."""
@@ -263,9 +313,27 @@ def non_default_settings(config: TaskConfig) -> dict[str, Any]:
 
 
 class Classifier(Estimator):
-    """Classifies texts. A target is a label, either a string or an integer."""
+    """Classifies texts. A target is a label, either a string or an integer.
+
+    A float without a fraction, such as 1.0, counts as an integer. The most important settings:
+
+        model: ELMo model: a bundled model, a model folder or a hub id. Default: small-en.
+        use: "frozen" (default), or "tuned" to train the ELMo model too.
+        epochs: Number of passes over the training data. Default: 20.
+        patience: Stop after this many evaluations without improvement. Default: 5.
+        batch_size: Number of texts per training step. Default: 32, fewer for small training sets.
+        learning_rate: Peak learning rate. Default: 0.001.
+        hidden: Hidden size of the BiLSTM per direction. Default: 256.
+        dropout: Dropout on the output of the BiLSTM. Default: 0.5.
+        metric: Score for model selection: "accuracy" (default) or "macro_f1".
+        empty: Texts without words: "error" (default); "keep" reads them as the word "."; "skip"
+            ignores them in `fit`, `evaluate` and `score`, and `predict` raises an error.
+        seed: Random seed. Default: 1.
+        verbose: 1 shows the progress of `fit`. Default: 0.
+    """
 
     task: ClassVar[TaskName] = "classification"
+    _keep_remedy: ClassVar[str] = f", or read them as the word {PLACEHOLDER!r} with empty='keep'"
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -279,18 +347,43 @@ class Classifier(Estimator):
     def predict(self, texts: Iterable[Any]) -> NDArray[Any]:
         """Return the most likely label of each text."""
         label_ids = {name: number for number, name in enumerate(self.labels)}
-        predicted = [label_ids[answer.label] for answer in self.answers(texts)]
+        predicted = [label_ids[answer.label] for answer in self._label_predictions(texts)]
         return self.classes_[np.array(predicted, dtype=np.intp)]
 
     def predict_proba(self, texts: Iterable[Any]) -> NDArray[np.float64]:
         """Return the probability of each label, in the order of `labels`, (texts, labels)."""
         labels = self.labels
-        rows = [[answer.probabilities[name] for name in labels] for answer in self.answers(texts)]
+        answers = self._label_predictions(texts)
+        rows = [[answer.probabilities[name] for name in labels] for answer in answers]
         return np.array(rows, dtype=np.float64).reshape(-1, len(labels))
+
+    def _label_predictions(self, texts: Iterable[Any]) -> list[Any]:
+        """Return the prediction for each text; raise an error if a text has no words."""
+        answers = self.answers(texts)
+        for number, answer in enumerate(answers):
+            if answer.label is None:
+                raise InputError(
+                    f"Text {number} has no words, so it has no label. Drop it, or read such texts "
+                    f"as the word {PLACEHOLDER!r} with empty='keep'."
+                )
+        return answers
+
+    def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
+        example = super()._example(text, split, number)
+        if self._empty == "keep":
+            return replace(example, texts=tuple(words or (PLACEHOLDER,) for words in example.texts))
+        return example
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
         # Equal NumPy and Python integers are the same label.
-        return str(int(target)) if _is_integer(target) else target
+        if _is_integer(target):
+            return str(int(target))
+        if not isinstance(target, str):
+            raise InputError(
+                f"Target {number} is {shortened(repr(target), 60)}; expected a label: a string or "
+                "an integer."
+            )
+        return target
 
     def _label_type(self, targets: Sequence[Any]) -> LabelType:
         if not all(map(_is_integer, targets)):
@@ -299,13 +392,23 @@ class Classifier(Estimator):
 
 
 class SentencePairClassifier(Classifier):
-    """Classifies pairs of texts. A target is a label."""
+    """Classifies pairs of texts. A target is a label. The settings are those of `Classifier`."""
 
     task: ClassVar[TaskName] = "sentence_pairs"
 
 
 class Tagger(Estimator):
-    """Tags the words of texts. A target is a list with one tag per word."""
+    """Tags the words of texts. A target is a list with one tag per word.
+
+    The settings are those of `Classifier`, and:
+
+        scheme: Tagging scheme of spans: "IOB1", "IOB2", "BIOES", "BILOU", or "none" if tags do not
+            mark spans. Default: "auto", detected from the tags.
+        crf: Use a conditional random field. Default: True.
+
+    The prediction for a text without words is an empty list; in `fit` and `evaluate`, `empty` can
+    be "error" or "skip".
+    """
 
     task: ClassVar[TaskName] = "tagging"
 
@@ -315,6 +418,11 @@ class Tagger(Estimator):
         tags = tuple(target)
         if len(tags) != len(example.words):
             raise InputError(f"Text {number} has {len(example.words)} words but {len(tags)} tags.")
+        for index, tag in enumerate(tags):
+            if not isinstance(tag, str):
+                raise InputError(
+                    f"Target {number} has the tag {tag!r} at word {index}; expected a string."
+                )
         return tags
 
     def predict(self, texts: Iterable[Any]) -> list[list[str]]:
@@ -328,6 +436,12 @@ class QuestionAnswerer(Estimator):
     A target is the answer or a list of all correct answers; it is empty if the passage does not
     contain an answer. An answer is a string or, if the string occurs more than once, a pair of the
     string and the index of its first character in the passage.
+
+    The settings are those of `Classifier`, and:
+
+        max_answer_words: Maximum length of an answer in words. Default: 30.
+        window: Maximum number of words read at a time; longer passages are split. Default: 400.
+        f1_unit: Unit of the F1 score: "words" (default) or "characters".
     """
 
     task: ClassVar[TaskName] = "question_answering"
@@ -358,7 +472,7 @@ class SemanticRoleLabeler(Estimator):
     """Finds the predicates in sentences and their arguments.
 
     A target is a list of frames. A frame is a pair of the predicate's word index and a list with
-    one tag per word, in which the predicate itself is tagged V.
+    one tag per word, in which the predicate itself is tagged V. The settings are those of `Tagger`.
     """
 
     task: ClassVar[TaskName] = "semantic_roles"
@@ -385,6 +499,12 @@ class CoreferenceResolver(Estimator):
     A document is a string, a list of words or a list of sentences. A target is a list of clusters,
     and a cluster is a list of mentions. A mention is a pair (start, end) of word indices in the
     document; the end is exclusive.
+
+    The settings are those of `Classifier`, and:
+
+        max_mention_words: Maximum length of a mention in words. Default: 20.
+        max_antecedents: Maximum number of candidate antecedents per mention. Default: 150.
+        max_document_words: Longer documents are split between sentences. Default: 4000.
     """
 
     task: ClassVar[TaskName] = "coreference"
@@ -422,4 +542,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_integer(label: Any) -> bool:
-    return isinstance(label, Integral | np.bool_)
+    """Whether a label is an integer, or a float without a fraction."""
+    if isinstance(label, Integral | np.bool_):
+        return True
+    return isinstance(label, Real) and float(label).is_integer()

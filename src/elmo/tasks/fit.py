@@ -193,7 +193,7 @@ def prepare(
     """
     task = task_for(config.task, [*train, *dev], config)
     labels = task.labels(train)
-    check_labels(config.task, labels)
+    check_labels(config.task, labels, task.labels(dev))
     parts = [part for example in [*train, *dev] for part in task.split_example(example)]
     texts = [text for part in parts for text in part.texts]
     layers: LayerSource | None = None

@@ -11,7 +11,7 @@ elmo/               the fine-tuned ELMo model; for a frozen one, config.json con
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -102,7 +102,11 @@ class FittedTask:
         return self.built.elmo
 
     def predict(self, examples: Sequence[Example]) -> list[Any]:
-        """Return the prediction for each example; targets are ignored."""
+        """Return the prediction for each example, also if it has no words; ignore the targets."""
+        return predict_texts_with_words(self._predict, examples, self.task.empty_prediction)
+
+    def _predict(self, examples: Sequence[Example]) -> list[Any]:
+        """Return the prediction for each example; every text has words."""
         parts = [self.task.split_example(example) for example in examples]
         predictions = self._predict_nested(parts)
         more_parts = [
@@ -196,6 +200,20 @@ class FittedTask:
                 CONFIG: partial(Path.write_bytes, data=_json(record).encode()),
             },
         )
+
+
+def predict_texts_with_words(
+    predict: Callable[[Sequence[Example]], list[Any]], examples: Sequence[Example], empty: Any
+) -> list[Any]:
+    """Return the prediction for each example.
+
+    Args:
+        predict: Function that returns the predictions for examples with words.
+        examples: Examples to predict.
+        empty: Prediction for an example that has a text without words.
+    """
+    predictions = iter(predict([example for example in examples if all(example.texts)]))
+    return [next(predictions) if all(example.texts) else empty for example in examples]
 
 
 def with_absolute_elmo_path(config: TaskConfig) -> TaskConfig:

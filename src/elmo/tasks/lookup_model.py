@@ -44,6 +44,7 @@ from elmo.tasks.fitted_task import (
     load_fitted_task,
     load_matching_elmo,
     model_folder,
+    predict_texts_with_words,
     read_model_config,
     with_absolute_elmo_path,
 )
@@ -66,6 +67,8 @@ class LookupIndex(Protocol):
     """Number of texts of an example."""
     target_description: ClassVar[str]
     """Description of a valid target, for error messages."""
+    empty_prediction: ClassVar[Any]
+    """Prediction for a text without words."""
     metric: str
     """Name of the main score."""
 
@@ -120,8 +123,10 @@ class LookupModel:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def predict(self, examples: Sequence[Example]) -> list[Any]:
-        """Return the prediction for each example."""
-        return self.task.predict(word_encoder(self.elmo, self.config), examples)
+        """Return the prediction for each example, also if it has no words."""
+        encode = word_encoder(self.elmo, self.config)
+        predict = partial(self.task.predict, encode)
+        return predict_texts_with_words(predict, examples, self.task.empty_prediction)
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
         """Return the scores of the predictions for examples with targets."""

@@ -49,6 +49,7 @@ class OccurrenceLookup:
     """Index of word occurrences and their vectors."""
 
     n_texts: ClassVar[int] = 2
+    empty_prediction: ClassVar[Any] = ()
     target_description: ClassVar[str] = (
         "the name of a sense (each line has word, sense and sentence, separated by tabs)"
     )

@@ -53,6 +53,7 @@ class WordSenseLookup:
     """Index of word senses and their vectors."""
 
     n_texts: ClassVar[int] = 1
+    empty_prediction: ClassVar[Any] = ()
     target_description: ClassVar[str] = "the senses of its words"
     metric = "f1"
 

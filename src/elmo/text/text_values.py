@@ -5,6 +5,7 @@ values are common in lists of texts. The errors say how to pass such values.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from numbers import Real
 from typing import Any
 
 from elmo.errors import InputError
@@ -59,10 +60,15 @@ def sentence_words(sentence: Iterable[Any], number: int) -> list[str]:
     return words
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for a missing one: None, NaN or the NA of pandas."""
+    is_nan = isinstance(value, Real) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
 def check_not_missing(value: Any, label: str) -> None:
-    """Raise `InputError` if a value stands for a missing text: None, NaN or the NA of pandas."""
-    is_nan = isinstance(value, float) and value != value
-    if value is None or is_nan or type(value).__name__ in ("NAType", "NaTType"):
+    """Raise `InputError` if a value stands for a missing text."""
+    if is_missing(value):
         raise InputError(
             f"{label} is a missing value ({value}). Drop missing texts or replace them by empty "
             'ones: with pandas, column.dropna() or column.fillna("").'

@@ -18,9 +18,9 @@ from elmo.tasks.task_types.task import BaseTask
 
 @dataclass(frozen=True)
 class LabelPrediction:
-    """A predicted label and the probabilities of all labels."""
+    """A predicted label and the probabilities of all labels; None and none without words."""
 
-    label: str
+    label: str | None
     probabilities: dict[str, float]
 
 
@@ -28,6 +28,7 @@ class Classification(BaseTask):
     """Predicts one label per text."""
 
     target_description: ClassVar[str] = "a label"
+    empty_prediction: ClassVar[Any] = LabelPrediction(None, {})
 
     def __init__(self, metric: str = "accuracy") -> None:
         """Set the metric used for model selection: accuracy or macro_f1."""
@@ -99,4 +100,4 @@ def _label_lists(
     examples: Sequence[Example], predictions: Sequence[LabelPrediction]
 ) -> tuple[list[str], list[str]]:
     """Return the gold labels and the predicted labels."""
-    return [example.target for example in examples], [p.label for p in predictions]
+    return [example.target for example in examples], [p.label or "" for p in predictions]

@@ -100,7 +100,7 @@ class Coreference(BaseTask):
         """Create an example from a document: raw text, a list of words, or a list of sentences."""
         (document,) = texts
         if document and not isinstance(document[0], str):
-            return Example(tuple(map(tuple, document)))
+            return Example(tuple(tuple(words) for words in document if len(words)) or ((),))
         sentences = split_sentences(list(to_words(document, split)))
         return Example(tuple(map(tuple, sentences)) or ((),))
 

@@ -26,7 +26,8 @@ class SpanAnswer:
         text: Answer text, a substring of the raw passage; empty if there is no answer.
         start: Index of the first character in the passage; None if there is no answer.
         end: Index after the last character; None if there is no answer.
-        score: Probability of this answer in its window, where all spans and "no answer" sum to 1.
+        score: Probability of this answer in its window, where all spans and "no answer" sum to 1;
+            0 if the question or the passage has no words.
     """
 
     text: str
@@ -42,6 +43,7 @@ class QuestionAnswering(BaseTask):
     # 1 if the word also occurs in the other text, else 0.
     n_indicators: ClassVar[int] = 2
     target_description: ClassVar[str] = "answers, and a passage with the positions of its words"
+    empty_prediction: ClassVar[Any] = SpanAnswer("", None, None, 0.0)
 
     def __init__(
         self,

@@ -45,6 +45,7 @@ class SemanticRoles(Tagging):
     target_description: ClassVar[str] = (
         "frames, each with the word index of a predicate and one tag per word"
     )
+    empty_prediction: ClassVar[Any] = PredictedFrames((), ())
     n_indicators: ClassVar[int] = 3
     # PropBank has about sixty labels. BIOES would double the number of tags, most of which would be
     # rare, and the CRF would take four times as long.

@@ -49,6 +49,8 @@ class Task(Protocol):
     """Description of a valid target, for error messages."""
     n_indicators: ClassVar[int]
     """Number of distinct values of the indicator feature; 0 if the task has no such feature."""
+    empty_prediction: ClassVar[Any]
+    """Prediction for a text without words."""
     metric: str
     """Name of the score used for model selection."""
     metrics: tuple[str, ...]
@@ -123,6 +125,7 @@ class BaseTask:
     has_sentences: ClassVar[bool] = False
     max_batch_examples: ClassVar[int | None] = None
     n_indicators: ClassVar[int] = 0
+    empty_prediction: ClassVar[Any] = ()
 
     @staticmethod
     def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:

@@ -55,14 +55,28 @@ def check_targets(task: TaskName, examples: Sequence[Example]) -> None:
             )
 
 
-def check_labels(task: TaskName, labels: Sequence[str]) -> None:
-    """Raise an error if there is only one label to choose from, so that nothing can be learned."""
-    if len(labels) == 1 and task in ("classification", "sentence_pairs", "tagging"):
-        unit = "words" if task == "tagging" else "examples"
+def check_labels(task: TaskName, labels: Sequence[str], dev_labels: Sequence[str]) -> None:
+    """Raise an error if there is only one label to choose from, so that nothing can be learned.
+
+    Args:
+        task: Name of the task.
+        labels: Labels of the training set.
+        dev_labels: Labels of the development set.
+    """
+    if len(labels) != 1 or task not in ("classification", "sentence_pairs", "tagging"):
+        return
+    unit = "words" if task == "tagging" else "examples"
+    others = [label for label in dev_labels if label != labels[0]]
+    if others:
         raise InputError(
-            f"All training {unit} have the label {labels[0]!r}. Training requires at least two "
-            "different labels; check the column of the labels."
+            f"All training {unit} have the label {labels[0]!r}; the label {others[0]!r} only "
+            "occurs in the development set, which is split off the training set if none is given. "
+            "Add training examples, or provide a development set (--dev, or dev= in Python)."
         )
+    raise InputError(
+        f"All training {unit} have the label {labels[0]!r}. Training requires at least two "
+        "different labels."
+    )
 
 
 def _describe(example: Example) -> str:
