@@ -62,9 +62,16 @@ def duration(seconds: float, *, decimal: bool = False) -> str:
     return f"{left} s"
 
 
-def format_count(number: int, noun: str) -> str:
-    """Return a count followed by its noun in the singular or plural."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def format_count(number: float, noun: str, spec: str = ",") -> str:
+    """Return a count followed by its noun in the singular or plural.
+
+    Args:
+        number: The count.
+        noun: Its noun in the singular.
+        spec: Format of the number.
+    """
+    count = f"{number:{spec}}"
+    return f"{count} {noun}" + ("" if count == "1" else "s")
 
 
 class Progress:

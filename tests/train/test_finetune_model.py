@@ -20,7 +20,7 @@ from elmo.config import (
 )
 from elmo.config.serialization import load_config
 from elmo.corpus.prepare_corpus import prepare
-from elmo.corpus.shards import Corpus
+from elmo.corpus.shards import Corpus, WholeText
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import evaluate
@@ -29,6 +29,7 @@ from elmo.formats.load import read, read_accumulators
 from elmo.text.vocabulary import Vocabulary
 from elmo.train.finetune_model import DEFAULT_OPTIMIZER, finetune, finetune_job
 from elmo.train.report import read_log
+from elmo.train.run_folder import recorded_config
 
 KNOWN = ["<S>", "</S>", "<UNK>", "anna", "sees", "cats", "."]
 
@@ -259,6 +260,35 @@ def test_resumed_finetuning_still_reports_the_first_evaluation(with_softmax, cor
     assert json.loads(lines[0])["step"] == 0
     parts = finetune(config_of(with_softmax, corpus, tmp_path / "parts", max_steps=20))
     assert parts.before == whole.before
+
+
+def test_default_warmup_is_at_most_a_tenth_of_the_run(without_softmax, corpus):
+    text = Corpus.open(corpus)
+
+    def warmup(text=text, **flags):
+        config = config_of(without_softmax, corpus, "", **flags)
+        return finetune_job(config, read(without_softmax), text).config.optimizer.warmup_steps
+
+    assert warmup(epochs=1e6, warmup_steps=None, max_steps=24) == 2
+    assert warmup(epochs=1e6, warmup_steps=None, max_steps=20_000) == 100
+    assert warmup(epochs=1e6, warmup_steps=50, max_steps=24) == 50
+    # A dry run reads only a sample of the text.
+    sample = dataclasses.replace(text, whole_text=WholeText(scale=2.0, n_vocabulary=20))
+    lengths = [warmup(t, epochs=5, warmup_steps=None, max_steps=None) for t in (text, sample)]
+    assert 0 < lengths[0] < 50
+    assert lengths[1] == pytest.approx(2 * lengths[0], abs=1)
+
+
+@pytest.mark.parametrize("recorded", [2, 100])
+def test_resumed_run_keeps_its_warmup(with_softmax, corpus, tmp_path, recorded):
+    """Earlier versions recorded 100, whatever the length of the run."""
+    out = tmp_path / "tuned"
+    finetune(config_of(with_softmax, corpus, out, warmup_steps=recorded, max_steps=5))
+    again = config_of(with_softmax, corpus, out, warmup_steps=None, max_steps=25)
+    finetune(again)
+    assert recorded_config(out, FinetuneConfig).optimizer.warmup_steps == recorded
+    rates = [event["learning_rate"] for event in read_log(out) if event["kind"] == "step"]
+    assert max(rates) == pytest.approx(0.01 * 25 / 100 if recorded == 100 else 0.01)
 
 
 def test_optimizer_options_override_those_of_a_bilm_tf_checkpoint(

@@ -128,7 +128,7 @@ def test_run_plan_is_formatted_as_a_table():
     assert "GiB per device" in text
     small = str(RunPlan(645904, 78975, 10, 10, 1, make(TINY).memory))
     assert "645,904 biLM, 78,975 softmax" in small
-    assert "run      1 step, 1 epochs" in small
+    assert "run      1 step, 1 epoch\n" in small
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,12 @@ class Corpus:
     vocabulary: Vocabulary
     whole_text: WholeText | None = None
 
+    @property
+    def n_train_pairs(self) -> int:
+        """Number of predictions per direction in the training split, or in the whole text."""
+        n_pairs = self.splits["train"].n_pairs
+        return n_pairs if self.whole_text is None else round(n_pairs * self.whole_text.scale)
+
     def vocabulary_counts(self, vocabulary: Vocabulary) -> Numbers:
         """Return how often each vocabulary id is a target in the training split, (vocabulary,).
 

@@ -36,7 +36,7 @@ from elmo.model.language_model import LanguageModel
 from elmo.model.losses import Softmax, exact_losses, merged_losses
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
-from elmo.progress import Progress
+from elmo.progress import Progress, format_count
 from elmo.text.line_splitter import CONVERT_REMEDY, TextCheck, splits_at_spaces
 from elmo.text.token_batches import token_mapper
 from elmo.text.tokenizer import WhitespaceTokenizer
@@ -131,7 +131,9 @@ class Perplexity:
     def __str__(self) -> str:
         """Return a report of several lines."""
         values = self.values()
-        characters = f"{'about ' * self.characters_estimated}{self.n_characters:,} characters"
+        characters = format_count(self.n_characters, "character")
+        if self.characters_estimated:
+            characters = f"about {characters}"
         notes = []
         if self.n_unknown:
             notes.append(
@@ -152,8 +154,8 @@ class Perplexity:
                 f"(forward {values['forward_bits_per_character']:.4f}, backward "
                 f"{values['backward_bits_per_character']:.4f}; {characters})",
                 f"bits per word        {values['bits_per_word']:.3f}",
-                f"out of vocabulary    {self.unknown_rate:.2%} of {self.n_words:,} words, "
-                "predicted as <UNK>",
+                f"out of vocabulary    {self.unknown_rate:.2%} of "
+                f"{format_count(self.n_words, 'word')}, predicted as <UNK>",
                 f"predictions          {self.n_predictions:,} of each direction",
                 *notes,
             ]

@@ -13,6 +13,7 @@ from elmo.config import TaskEvaluateConfig, TaskPredictConfig
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.files import atomic_path
 from elmo.kernels.device import default_device
+from elmo.progress import format_count
 from elmo.tasks.build import splitter, task_tokenizer
 from elmo.tasks.examples import Example
 from elmo.tasks.fitted_task import FittedTask
@@ -73,7 +74,9 @@ class TaskPredictResult:
 
     def __str__(self) -> str:
         """Return a summary; an empty string if the predictions were written to standard output."""
-        return "" if self.out == "-" else f"{self.out}: predictions for {self.n_texts:,} texts"
+        if self.out == "-":
+            return ""
+        return f"{self.out}: predictions for {format_count(self.n_texts, 'text')}"
 
 
 def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:

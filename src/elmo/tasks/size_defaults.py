@@ -9,13 +9,12 @@ from pathlib import Path
 
 from elmo.config import TaskConfig
 from elmo.train.run_folder import recorded_config
+from elmo.train.run_plan import default_warmup
 
 MAX_BATCH_SIZE, MIN_BATCH_SIZE = 32, 2
 # Minimum number of steps per epoch, if the batches are not at their minimum size.
 STEPS_PER_EPOCH = 25
 MAX_WARMUP_STEPS = 50
-# Number of all steps per warm-up step.
-WARMUP_DIVISOR = 10
 
 
 def with_size_defaults(config: TaskConfig, n_examples: int) -> TaskConfig:
@@ -43,6 +42,6 @@ def with_size_defaults(config: TaskConfig, n_examples: int) -> TaskConfig:
         if not examples.keep_steps:
             # The recorded number is that of the whole training set.
             n_steps /= examples.fraction
-        warmup = min(MAX_WARMUP_STEPS, int(n_steps / WARMUP_DIVISOR))
+        warmup = default_warmup(n_steps, MAX_WARMUP_STEPS)
     optimizer = replace(config.optimizer, warmup_steps=warmup)
     return replace(config, batch_size=batch_size, optimizer=optimizer)

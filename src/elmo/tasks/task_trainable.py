@@ -15,7 +15,7 @@ from elmo import __version__
 from elmo.config import OptimizerConfig, TaskConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
-from elmo.progress import duration
+from elmo.progress import duration, format_count
 from elmo.tasks.examples import Example, examples_signature
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.renamed_records import upgrade_weights
@@ -198,8 +198,9 @@ class TaskTrainable:
         n_weights = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
         scheme = self.fitted.task.to_settings().get("scheme")
         return (
-            f"{self.config.task}: {len(self.job.train):,} training examples, "
-            f"{len(self.job.dev):,} development examples, {len(self.fitted.labels)} labels"
+            f"{self.config.task}: {format_count(len(self.job.train), 'training example')}, "
+            f"{format_count(len(self.job.dev), 'development example')}, "
+            f"{format_count(len(self.fitted.labels), 'label')}"
             f"{f', tag scheme {scheme}' if scheme else ''}\n"
             f"model    {n_weights:,} trainable weights\n"
             f"steps    {self.n_steps:,}, {self.steps_per_epoch:,.0f} per epoch"

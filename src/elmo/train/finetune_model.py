@@ -34,12 +34,13 @@ from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
 from elmo.train.new_word_row import NewWordRow, fit_new_word_row
 from elmo.train.run_corpus import open_corpus
-from elmo.train.run_folder import MODEL, kept_after_interruption
-from elmo.train.run_plan import count_steps
+from elmo.train.run_folder import MODEL, kept_after_interruption, recorded_config
+from elmo.train.run_plan import count_steps, default_warmup
 from elmo.train.train_result import TrainResult
 
 logger = logging.getLogger(__name__)
 
+MAX_WARMUP_STEPS = 100
 # A text with fewer words is quickly overfitted (advice of bilm-tf).
 SMALL_TEXT = 10_000_000
 INPUT_WORDS = "bilm.encoder.words.weight"
@@ -115,6 +116,7 @@ def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus)
             "--tied, the two are trained separately."
         )
     config, accumulators = _with_optimizer(config, model)
+    config = _with_warmup(config, corpus)
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
     steps = _softmax_steps(config, corpus) if is_new else 0
@@ -184,6 +186,22 @@ def _with_optimizer(
         )
         return config, None
     return config, _extend_accumulators(accumulators, model.weights)
+
+
+def _with_warmup(config: FinetuneConfig, corpus: Corpus) -> FinetuneConfig:
+    """Set the number of warmup steps, if it is not given.
+
+    With the default for long runs, a run on a small text would end during warmup. A run that is
+    resumed keeps its value, also if it is made longer.
+    """
+    if config.optimizer.warmup_steps is not None:
+        return config
+    recorded = recorded_config(Path(config.out), FinetuneConfig)
+    warmup = None if recorded is None else recorded.optimizer.warmup_steps
+    if warmup is None:
+        warmup = default_warmup(_n_steps(config, corpus), MAX_WARMUP_STEPS)
+    optimizer = dataclasses.replace(config.optimizer, warmup_steps=warmup)
+    return dataclasses.replace(config, optimizer=optimizer)
 
 
 def _without_cache(model: Pretrained) -> Pretrained:
@@ -322,4 +340,9 @@ def _softmax_steps(config: FinetuneConfig, corpus: Corpus) -> int:
     """Return the number of initial steps in which only the softmax is trained."""
     if config.tune.softmax_steps is not None:
         return config.tune.softmax_steps
-    return max(1, count_steps(corpus.splits["train"].n_pairs, config.stream, config.run) // 10)
+    return max(1, _n_steps(config, corpus) // 10)
+
+
+def _n_steps(config: FinetuneConfig, corpus: Corpus) -> int:
+    """Return the number of steps in the run."""
+    return count_steps(corpus.n_train_pairs, config.stream, config.run)

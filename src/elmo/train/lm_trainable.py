@@ -119,9 +119,7 @@ class LMTrainable:
         config, network = job.config, job.network
         assert network.softmax is not None
         n_softmax = sum(value.numel() for value in network.softmax.parameters())
-        n_pairs = job.corpus.splits["train"].n_pairs
         if job.corpus.whole_text is not None:
-            n_pairs = round(n_pairs * job.corpus.whole_text.scale)
             n_words = len(job.corpus.vocabulary)
             if n_words == network.config.n_softmax_words:  # a fine-tuned model can have its own
                 n_softmax = n_softmax * job.corpus.whole_text.n_vocabulary // n_words
@@ -129,7 +127,7 @@ class LMTrainable:
             network.config,
             n_bilm=sum(value.numel() for value in network.bilm.parameters()),
             n_softmax=n_softmax,
-            n_pairs=n_pairs,
+            n_pairs=job.corpus.n_train_pairs,
             stream=config.stream,
             loss=config.loss,
             optimizer=config.optimizer,

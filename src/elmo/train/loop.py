@@ -20,7 +20,7 @@ import torch
 from elmo import __version__
 from elmo.errors import TrainingError
 from elmo.kernels.device import is_out_of_memory
-from elmo.progress import duration
+from elmo.progress import duration, format_count
 from elmo.threads import restore_threads
 from elmo.train import checkpoint
 from elmo.train.curves import draw_curves
@@ -159,16 +159,17 @@ class Loop(Generic[Result]):
                 if self._evaluation_is_due():
                     self._evaluate()
                     if self._is_out_of_patience():
-                        return (
-                            f"stopped early after {state.n_worse} evaluations without improvement"
-                        )
+                        evaluations = format_count(state.n_worse, "evaluation")
+                        return f"stopped early after {evaluations} without improvement"
                 if state.step % run.checkpoint_every == 0:
                     self._save()
                 if self._stop_requested():
                     raise Stopped
                 if state.step < self.trainable.n_steps and self._deadline_is_over():
                     self._is_out_of_time = True
-                    return f"stopped at the time limit of {run.max_minutes:g} minutes"
+                    assert run.max_minutes is not None
+                    limit = format_count(run.max_minutes, "minute", "g")
+                    return f"stopped at the time limit of {limit}"
         finally:
             batches.close()
         return "finished"

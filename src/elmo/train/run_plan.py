@@ -76,10 +76,10 @@ class RunPlan:
         """Return the plan as a readable table."""
         rows = {
             "weights": self._weights(),
-            "epoch": f"{self.n_pairs:,} tokens, sentence ends included; "
+            "epoch": f"{format_count(self.n_pairs, 'token')}, sentence ends included; "
             f"{self.steps_per_epoch:,.1f} steps of {self.tokens_per_step:,}",
             "run": f"{format_count(self.n_steps, 'step')}, "
-            f"{self.n_steps / self.steps_per_epoch:,.3g} epochs",
+            f"{format_count(self.n_steps / self.steps_per_epoch, 'epoch', ',.3g')}",
             "memory": f"about {self.memory.total / GIB:.2f} GiB per device: "
             f"{self.memory.fixed / GIB:.2f} for weights, gradients and optimizer, "
             f"{self.memory.segment / GIB:.2f} for the activations of a step",
@@ -138,6 +138,11 @@ def count_steps(n_pairs: int, stream: StreamConfig, run: RunConfig) -> int:
     """Return the number of steps in a run: those in its epochs, but at most `max_steps`."""
     n_steps = max(1, math.ceil(run.epochs * n_pairs / (stream.batch_size * stream.unroll)))
     return n_steps if run.max_steps is None else min(n_steps, run.max_steps)
+
+
+def default_warmup(n_steps: float, most: int) -> int:
+    """Return the default number of warmup steps: a tenth of all steps, but at most `most`."""
+    return min(most, int(n_steps / 10))
 
 
 def length_notes(n_steps: int, optimizer: OptimizerConfig, run: RunConfig) -> list[str]:
