@@ -193,7 +193,7 @@ fit_adapted() { # task
     local text=$out/$1-text
     [ -f "$text/dev.txt" ] || "$python" "$here/task_text.py" "$1" "$text" --train "$train" ${dev:+--dev "$dev"}
     [ -f "$out/$1-after.json" ] ||
-        elmo finetune --model "$model" --data "$text/train.txt" --valid "$text/dev.txt" --tokenizer whitespace --new-words 0 \
+        elmo finetune --model "$model" --data "$text/train.txt" --valid "$text/dev.txt" --pretokenized --new-words 0 \
             --out "$out/$1-lm" "${tune_flags[@]}" > "$out/$1-lm.log" 2>&1
     write_once "$out/$1-before.json" elmo evaluate "$text/dev.txt" --model "$model" --pretokenized --json
     write_once "$out/$1-after.json" elmo evaluate "$text/dev.txt" --model "$out/$1-lm/model" --pretokenized --json

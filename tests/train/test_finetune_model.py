@@ -27,6 +27,7 @@ from elmo.evaluate.perplexity import evaluate
 from elmo.formats import model_folder
 from elmo.formats.load import read, read_accumulators
 from elmo.text.vocabulary import Vocabulary
+from elmo.train import finetune_model
 from elmo.train.finetune_model import DEFAULT_OPTIMIZER, finetune, finetune_job
 from elmo.train.report import read_log
 from elmo.train.run_folder import recorded_config
@@ -181,29 +182,50 @@ def test_finetune_uses_the_tokenizer_saved_in_the_model(tmp_path):
     assert read(tmp_path / "tuned").config.text.tokenizer == "english"
 
 
-@pytest.mark.parametrize(
-    ("model_tokenizer", "corpus_tokenizer", "pretokenized", "warns"),
-    [
-        ("english", "whitespace", False, True),
-        ("english", "english", True, False),
-        (None, "english", False, False),
-    ],
-)
-def test_finetune_warns_about_a_corpus_of_another_tokenizer(
-    tmp_path, caplog, model_tokenizer, corpus_tokenizer, pretokenized, warns
-):
-    model = random_model(scale=1.0)
-    if model_tokenizer is not None:
-        model = model.with_tokenizer(model_tokenizer)
-    model_folder.write(model, tmp_path / "model")
+def prepared_with(tmp_path, reading):
+    """Prepare a corpus and return its path."""
     text = write_text(tmp_path / "text.txt")
-    reading = ReadingConfig(corpus_tokenizer, pretokenized=pretokenized)
     options = CorpusConfig(reading, workers=1)
     prepare(PrepareConfig((str(text),), str(tmp_path / "corpus"), corpus=options))
-    finetune(config_of(tmp_path / "model", tmp_path / "corpus", tmp_path / "tuned", max_steps=1))
-    message = "split with the tokenizer whitespace, but the model expects the words of the"
-    assert (message in caplog.text) == warns
-    assert ("model expects" in caplog.text) == warns
+    return tmp_path / "corpus"
+
+
+def test_finetune_rejects_text_that_is_split_with_another_tokenizer(tmp_path, monkeypatch, caplog):
+    model_folder.write(random_model(scale=1.0).with_tokenizer("english"), tmp_path / "model")
+    corpus = prepared_with(tmp_path, ReadingConfig("whitespace"))
+    config = config_of(tmp_path / "model", corpus, tmp_path / "tuned", max_steps=1)
+    message = "tokenizer whitespace, but the model was trained on words of the tokenizer english"
+    with pytest.raises(ConfigError, match=rf"{message}. Prepare .* with --tokenizer english; add"):
+        finetune(config)
+    text = config_of(
+        tmp_path / "model", tmp_path / "text.txt", tmp_path / "tuned", tokenizer="whitespace"
+    )
+    with pytest.raises(ConfigError, match=rf"{message}. Omit --tokenizer; add --pretokenized"):
+        finetune(text)
+    assert not (tmp_path / "tuned").exists()
+    # Runs of earlier versions, which only printed a warning, are resumed.
+    with monkeypatch.context() as patch:
+        patch.setattr(finetune_model, "_check_tokenizer", lambda *_: None)
+        finetune(config)
+    assert message not in caplog.text
+    finetune(config)
+    assert message in caplog.text
+
+
+def test_finetune_accepts_tokenized_text_that_names_the_tokenizer_of_the_model(tmp_path):
+    model_folder.write(random_model(scale=1.0).with_tokenizer("english"), tmp_path / "model")
+    corpus = prepared_with(tmp_path, ReadingConfig("english", pretokenized=True))
+    assert finetune(config_of(tmp_path / "model", corpus, tmp_path / "tuned", max_steps=1)).step
+
+
+def test_finetuned_model_without_tokenizer_records_that_of_the_corpus(without_softmax, tmp_path):
+    assert read(without_softmax).config.text.tokenizer is None
+    for name, expected in (("english", "english"), (None, "whitespace")):
+        folder = tmp_path / str(name)
+        folder.mkdir()
+        corpus = Corpus.open(prepared_with(folder, ReadingConfig(name)))
+        job = finetune_job(config_of(without_softmax, "", ""), read(without_softmax), corpus)
+        assert job.model.config.text.tokenizer == expected
 
 
 def test_finetune_rejects_a_model_with_softmax_but_no_vocabulary(tmp_path, corpus):

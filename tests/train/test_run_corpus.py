@@ -93,3 +93,33 @@ def test_failed_preparation_leaves_no_training_folder(config, tmp_path):
     with pytest.raises(ConfigError, match="several processes"):
         n_train_words(dataclasses.replace(config, run=RunConfig(devices=2)))
     assert not (tmp_path / "run").exists()
+
+
+def test_options_that_differ_from_those_of_a_prepared_corpus_are_rejected(config, tmp_path):
+    with open_corpus(config, CorpusConfig(ReadingConfig("english", pretokenized=True))):
+        pass
+    prepared = dataclasses.replace(
+        config, data=(str(tmp_path / "run" / "corpus"),), out=str(tmp_path / "other")
+    )
+
+    def open_with(**reading):
+        corpus = CorpusConfig(ReadingConfig(**reading))
+        return n_train_words(dataclasses.replace(prepared, corpus=corpus))
+
+    assert open_with() == open_with(tokenizer="english") == open_with(pretokenized=True)
+    with pytest.raises(ConfigError, match=r"so tokenizer \(prepared with english\) cannot be"):
+        open_with(tokenizer="whitespace")
+    with pytest.raises(ConfigError, match=r"so sentences \(prepared with line\) cannot be"):
+        open_with(sentences="split")
+    # A run of an earlier version, which ignored the option, is resumed.
+    checkpoint.save(tmp_path / "other" / "checkpoints", 1, {"step": 1})
+    assert open_with(tokenizer="whitespace")
+
+
+def test_whitespace_is_the_tokenizer_of_a_corpus_prepared_by_default(config, tmp_path):
+    """Presets of benchmarks name it."""
+    n_words = n_train_words(config)
+    corpus = CorpusConfig(ReadingConfig("whitespace"))
+    data = (str(tmp_path / "run" / "corpus"),)
+    prepared = dataclasses.replace(config, data=data, out=str(tmp_path / "other"), corpus=corpus)
+    assert n_train_words(prepared) == n_words

@@ -113,8 +113,8 @@ class OptimizerConfig:
     accumulator: float = 1.0
     """Adagrad: initial value of the accumulator of squared gradients."""
     warmup_steps: int | None = 0
-    """Number of linear warmup steps. If not set, fine-tuning has 100 and task fit 50 of them, but at
-    most a tenth of all steps."""
+    """Number of linear warmup steps. If not set, fine-tuning has 100 and task fit 50, but at most a
+    tenth of all steps."""
     schedule: Literal["constant", "cosine", "wsd"] = "constant"
     """Learning-rate schedule after warmup. wsd (warmup-stable-decay): constant, with a linear decay
     in the last steps."""

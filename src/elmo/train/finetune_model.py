@@ -29,12 +29,13 @@ from elmo.text.characters import SHIFT
 from elmo.text.line_splitter import splits_at_spaces
 from elmo.text.tokenizer import WhitespaceTokenizer
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
+from elmo.train import checkpoint
 from elmo.train.devices import check_packages
 from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
 from elmo.train.new_word_row import NewWordRow, fit_new_word_row
 from elmo.train.run_corpus import open_corpus
-from elmo.train.run_folder import MODEL, kept_after_interruption, recorded_config
+from elmo.train.run_folder import CHECKPOINTS, MODEL, kept_after_interruption, recorded_config
 from elmo.train.run_plan import count_steps, default_warmup
 from elmo.train.train_result import TrainResult
 
@@ -56,8 +57,12 @@ def finetune(config: FinetuneConfig) -> TrainResult:
 
 def _finetune(config: FinetuneConfig) -> TrainResult:
     pretrained = read(config.model, options=config.options, vocab=config.old_vocab)
-    with open_corpus(config, _with_model_tokenizer(pretrained, config.corpus)) as corpus:
-        _check_tokenizer(corpus.reading.tokenizer, pretrained.config.text.tokenizer)
+    options = _with_model_tokenizer(pretrained, config.corpus)
+    _check_tokenizer(config, options.reading.tokenizer, pretrained, "Omit --tokenizer")
+    with open_corpus(config, options) as corpus:
+        tokenizer = pretrained.config.text.tokenizer
+        remedy = f"Prepare the text again with --tokenizer {tokenizer}"
+        _check_tokenizer(config, corpus.reading.tokenizer, pretrained, remedy)
         job = finetune_job(config, pretrained, corpus)
         n_words = corpus.splits["train"].n_words
         if n_words < SMALL_TEXT:
@@ -70,19 +75,30 @@ def _finetune(config: FinetuneConfig) -> TrainResult:
         return train(job)
 
 
-def _check_tokenizer(corpus: str | None, model: str | None) -> None:
-    """Warn if the corpus was split into other words than those the model was trained on."""
+def _check_tokenizer(
+    config: FinetuneConfig, tokenizer: str | None, model: Pretrained, remedy: str
+) -> None:
+    """Raise an error if the text is split into other words than those the model was trained on.
+
+    Args:
+        config: Options of the run. For a run of an earlier version that is resumed, a warning is
+            printed instead.
+        tokenizer: Name of the tokenizer of the text.
+        model: The model to fine-tune.
+        remedy: How to split the text with the tokenizer of the model.
+    """
+    expected = model.config.text.tokenizer
     # Models of older formats record no tokenizer: their words are unknown.
-    if splits_at_spaces(model) or corpus == model:
+    if splits_at_spaces(expected) or tokenizer == expected:
         return
-    logger.warning(
-        "The corpus was split with the tokenizer %s, but the model expects the words of the "
-        "tokenizer %s, which stays recorded in it. Prepare the text with --tokenizer %s; add "
-        "--pretokenized if it is already split into such words.",
-        corpus or WhitespaceTokenizer.name,
-        model,
-        model,
+    message = (
+        f"The text is split with the tokenizer {tokenizer or WhitespaceTokenizer.name}, but the "
+        f"model was trained on words of the tokenizer {expected}. {remedy}; add --pretokenized if "
+        "the text is already split into such words."
     )
+    if not checkpoint.exists(Path(config.out) / CHECKPOINTS):
+        raise ConfigError(message)
+    logger.warning("%s", message)
 
 
 def _with_model_tokenizer(model: Pretrained, corpus: CorpusConfig) -> CorpusConfig:
@@ -102,6 +118,9 @@ def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus)
         corpus: Corpus of the target text.
     """
     pretrained = _without_cache(pretrained)
+    tokenizer = corpus.reading.tokenizer
+    if pretrained.config.text.tokenizer is None and tokenizer is not None:
+        pretrained = pretrained.with_tokenizer(tokenizer)
     config = _with_reset_share(config, pretrained)
     record = finetuning_record(_base_name(config.model), pretrained.training)
     pretrained = dataclasses.replace(pretrained, training=record)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from elmo.config import CorpusConfig, PrepareConfig
+from elmo.config import CorpusConfig, PrepareConfig, ReadingConfig
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.sentence_reader import reject_file_options
 from elmo.corpus.shards import Corpus, is_corpus
 from elmo.errors import ConfigError, listing
+from elmo.text.tokenizer import WhitespaceTokenizer
 from elmo.train import checkpoint
 from elmo.train.learner import TrainingConfig
 from elmo.train.run_folder import CHECKPOINTS, CORPUS, TEXT_RECORD, locked
@@ -41,18 +42,10 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
                 f"--valid cannot be used with the prepared corpus {data}, which has its own "
                 "held-out text."
             )
-        ignored = [
-            name
-            for name in ("vocab", "vocab_size", "min_count", "held_out")
-            if getattr(corpus, name) != getattr(CorpusConfig(), name)
-        ]
-        if ignored:
-            raise ConfigError(
-                f"{data} is a prepared corpus, so {', '.join(ignored)} cannot be changed. Prepare "
-                "the text again with the new settings."
-            )
         reject_file_options(str(data), corpus.reading.input_format, corpus.reading.text_field)
-        yield _check_corpus(Corpus.open(data), str(data))
+        opened = Corpus.open(data)
+        _check_options(config, opened.reading)
+        yield _check_corpus(opened, str(data))
         return
     name = ", ".join(config.data)
     if config.run.dry_run:
@@ -70,6 +63,32 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
         _check_single_process(config)
         _prepare(config, corpus)
     yield _check_corpus(Corpus.open(Path(config.out) / CORPUS), name)
+
+
+def _check_options(config: TrainingConfig, recorded: ReadingConfig) -> None:
+    """Raise an error if options for preparing text are set, but the corpus is already prepared.
+
+    Options of the recorded reading are accepted if they are equal, because presets set them too.
+    """
+    default = CorpusConfig()
+    ignored = [
+        name
+        for name in ("vocab", "vocab_size", "min_count", "held_out")
+        if getattr(config.corpus, name) != getattr(default, name)
+    ]
+    # A run of an earlier version, which ignored these options, is resumed.
+    if not checkpoint.exists(Path(config.out) / CHECKPOINTS):
+        for name in ("tokenizer", "sentences", "pretokenized"):
+            value, used = getattr(config.corpus.reading, name), getattr(recorded, name)
+            if name == "tokenizer":
+                used = used or WhitespaceTokenizer.name
+            if value not in (getattr(default.reading, name), used):
+                ignored.append(f"{name} (prepared with {str(used).lower()})")
+    if ignored:
+        raise ConfigError(
+            f"{config.data[0]} is a prepared corpus, so {', '.join(ignored)} cannot be changed. "
+            "Omit the option, or prepare the text again with the new settings."
+        )
 
 
 def _can_reuse(config: TrainingConfig, corpus: CorpusConfig) -> bool:
