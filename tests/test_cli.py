@@ -298,6 +298,24 @@ def seen(monkeypatch):
     return configs
 
 
+@pytest.mark.parametrize("words", [["--text-field", "body"], ["--text-field=body"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["embed", "in.csv", "out.h5"],
+        ["prepare", "in.csv", "--out", "c"],
+        ["vocab", "in.csv", "--out", "v"],
+        ["pretrain", "--data", "in.csv", "--out", "o"],
+        ["finetune", "--model", "m", "--data", "in.csv", "--out", "o"],
+        ["evaluate", "--model", "m", "in.csv"],
+    ],
+)
+def test_earlier_name_of_text_column_is_accepted(seen, arguments, words):
+    assert elmo(*arguments, *words).exit_code == 0
+    assert "text_column='body'" in str(seen[0])
+    assert "--text-field" not in elmo(arguments[0], "--help").output
+
+
 @pytest.mark.parametrize("words", ["embed a b.h5", "evaluate --model m a", "task predict m a"])
 @pytest.mark.parametrize(("flag", "message"), cli.REMOVED_FLAGS.items())
 def test_removed_flag_is_explained_in_one_line(seen, words, flag, message):

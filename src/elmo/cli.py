@@ -124,6 +124,9 @@ REMOVED_FLAGS = {
     "--no-raw": "--no-raw was removed. Use --pretokenized.",
 }
 
+# Earlier names of options, which are still accepted.
+RENAMED_FLAGS = {"--text-field": "--text-column"}
+
 # Options of the command `allennlp elmo` that `embed` does not have, with their replacements.
 ALLENNLP_FLAGS = {
     "--all": "Use --layers all",
@@ -222,8 +225,11 @@ class SectionedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, and explain how to replace an option of earlier programs."""
         replaced: dict[str, str] = {}
-        if any(parameter.name == "pretokenized" for parameter in self.get_params(ctx)):
+        names = {parameter.name for parameter in self.get_params(ctx)}
+        if "pretokenized" in names:
             replaced |= REMOVED_FLAGS
+        if "text_column" in names:
+            args = [_renamed_flag(word) for word in args]
         if ctx.info_name == "embed":
             replaced |= {
                 flag: f"{flag} is an option of allennlp elmo. {remedy}."
@@ -247,6 +253,12 @@ class SectionedCommand(TyperCommand):
         for title, records in sorted(sections.items(), key=lambda item: item[0] != "Arguments"):
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _renamed_flag(word: str) -> str:
+    """Replace the earlier name of an option in a command-line argument."""
+    flag, equals, value = word.partition("=")
+    return f"{RENAMED_FLAGS.get(flag, flag)}{equals}{value}"
 
 
 def _command_function(command: Command) -> Callable[..., None]:

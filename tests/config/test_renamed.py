@@ -5,7 +5,13 @@ import dataclasses
 import pytest
 
 from elmo import config as configs
-from elmo.config import PretrainConfig, TaskConfig, TaskPredictConfig
+from elmo.config import (
+    EvaluateConfig,
+    PrepareConfig,
+    PretrainConfig,
+    TaskConfig,
+    TaskPredictConfig,
+)
 from elmo.config.renamed import (
     NEGATED_FIELDS,
     RENAMED_FIELDS,
@@ -68,6 +74,22 @@ def test_negated_fields_refer_to_existing_switches(name):
 def test_from_dict_reads_raw_as_the_opposite_of_pretokenized(data, pretokenized):
     config = from_dict(TaskPredictConfig, {"model": "m", "input": "-", **data})
     assert config.pretokenized is pretokenized
+
+
+@pytest.mark.parametrize(
+    ("cls", "data", "column"),
+    [
+        (PrepareConfig, {"corpus": {"reading": {"text_field": "body"}}}, "body"),
+        (EvaluateConfig, {"text_field": "body"}, "body"),
+    ],
+)
+def test_from_dict_reads_text_field_as_text_column(cls, data, column):
+    required = (
+        {"input": ["x"], "out": "y"} if cls is PrepareConfig else {"text": ["x"], "model": "m"}
+    )
+    config = from_dict(cls, {**required, **data})
+    reading = config.corpus.reading if cls is PrepareConfig else config
+    assert reading.text_column == column
 
 
 def test_upgrade_leaves_current_names_unchanged():

@@ -200,7 +200,7 @@ def test_yaml_number_with_exponent_is_read_as_float(tmp_path):
         ("cell_clip", "2", 2.0),
         ("max_steps", "null", None),
         ("vocab", "words.txt", "words.txt"),
-        ("text_field", "null", "null"),
+        ("text_column", "null", "null"),
         ("filters", "[[1,32],[2, 64]]", ((1, 32), (2, 64))),
         ("cutoffs", "[10]", (10,)),
     ],

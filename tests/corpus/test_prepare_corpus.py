@@ -189,7 +189,7 @@ def test_corpus_config_rejects_invalid_options(options):
 
 
 def test_prepare_stores_reading_config_and_counts(tmp_path):
-    reading = ReadingConfig("english", "split", text_field="body")
+    reading = ReadingConfig("english", "split", text_column="body")
     corpus, result = prepared(tmp_path, "It's one. It's two.\n", held_out=0.0, reading=reading)
     assert sentences(corpus, "train") == [["It", "'s", "one", "."], ["It", "'s", "two", "."]]
     assert corpus.reading == reading

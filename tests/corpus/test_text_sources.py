@@ -147,7 +147,7 @@ def test_overlong_line_raises_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["text.jsonl", "text.json", "text.ndjson"])
-def test_json_records_yield_lines_of_text_field(tmp_path, name):
+def test_json_records_yield_lines_of_text_column(tmp_path, name):
     path = tmp_path / name
     records = [{"id": 1, "body": "a\nb\n"}, {"body": ""}, {"body": None}, {"body": "c\ud800 é"}]
     path.write_text("\n\n".join(map(json.dumps, records)), encoding="utf-8")
@@ -160,7 +160,7 @@ def test_json_records_yield_lines_of_text_field(tmp_path, name):
     [
         ("{'text': 1}", ["line 2 is not a JSON record"]),
         ("[" * 100_000, ["line 2 is not a JSON record"]),
-        ('{"body": "x", "id": 1}', ["line 2 has no field 'text'", "body, id", "--text-field"]),
+        ('{"body": "x", "id": 1}', ["line 2 has no field 'text'", "body, id", "--text-column"]),
         ("[\n{}]", ["line 2 is not a JSON record", "several lines", "jq -c"]),
         (json.dumps({str(n): 0 for n in range(20)}), ["10, 11 and 8 more"]),
         ("{}", ["line 2 has no field 'text' (found: none)"]),
@@ -182,7 +182,7 @@ def test_json_lines_are_read_whatever_the_file_name(tmp_path, caplog):
     assert lines(f"{tmp_path}/a.txt", input_format="text")[0] == '{"body": "a b"}'
 
 
-def test_text_field_without_effect_is_reported_once(tmp_path, caplog):
+def test_text_column_without_effect_is_reported_once(tmp_path, caplog):
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("{ e }\n")
     names = [f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"]
@@ -191,7 +191,7 @@ def test_text_field_without_effect_is_reported_once(tmp_path, caplog):
     assert lines(*names, field="body") == ["{ e }"] * 2
     (message,) = caplog.messages
     assert message.startswith(", ".join(names))
-    assert "plain text, so --text-field body has no effect" in message
+    assert "plain text, so --text-column body has no effect" in message
     caplog.clear()
     (tmp_path / "c").write_text('{"body": "x"}\n')
     assert lines(*names, f"{tmp_path}/c", field="body") == ["{ e }", "{ e }", "x"]

@@ -589,8 +589,8 @@ def test_evaluate_reads_records(folder, text, tmp_path):
     metrics = run(text, folder).perplexity
     # The text also has a blank line.
     metrics = dataclasses.replace(metrics, n_characters=metrics.n_characters - 1)
-    assert run(str(tmp_path / "dump.log"), folder, text_field="body").perplexity == metrics
-    options = {"input_format": "csv", "text_field": "body"}
+    assert run(str(tmp_path / "dump.log"), folder, text_column="body").perplexity == metrics
+    options = {"input_format": "csv", "text_column": "body"}
     assert run(str(tmp_path / "dump"), folder, **options).perplexity == metrics
 
 
@@ -599,8 +599,8 @@ def test_evaluate_reads_records(folder, text, tmp_path):
 
 def test_evaluate_rejects_options_for_files_with_a_prepared_corpus(folder, tmp_path):
     corpus = write_corpus(tmp_path / "corpus")
-    with pytest.raises(ConfigError, match=r"is a prepared corpus.*--text-field"):
-        run(corpus, folder, split="valid", text_field="body")
+    with pytest.raises(ConfigError, match=r"is a prepared corpus.*--text-column"):
+        run(corpus, folder, split="valid", text_column="body")
 
 
 def test_evaluate_rejects_a_missing_split(folder, tmp_path):

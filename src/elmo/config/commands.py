@@ -209,7 +209,7 @@ class EvaluateConfig:
             "sentences",
             "keep_blank_lines",
             "input_format",
-            "text_field",
+            "text_column",
             "drop_tail",
         ),
         "Comparison": ("common_vocab",),
@@ -246,8 +246,8 @@ class EvaluateConfig:
     input_format: InputFormat | None = None
     """Format of the text files. Default: recognize Parquet and JSON lines by content, CSV and TSV
     by extension (.csv, .tsv)."""
-    text_field: str = "text"
-    """Name of the JSON Lines field or of the CSV, TSV or Parquet column that contains the text."""
+    text_column: str = "text"
+    """Name of the column or JSON field that contains the text."""
     drop_tail: bool = False
     """Skip the last, incomplete batch, as bilm-tf does."""
     device: str | None = None

@@ -25,8 +25,8 @@ class ReadingConfig:
     """Format of the input files. jsonl: one JSON record per line. csv and tsv: tables with a
     header. Default: recognize Parquet and JSON lines by content, CSV and TSV by extension (.csv,
     .tsv)."""
-    text_field: str = "text"
-    """Name of the JSON Lines field or of the CSV, TSV or Parquet column that contains the text."""
+    text_column: str = "text"
+    """Name of the column or JSON field that contains the text."""
     pretokenized: bool = False
     """The words of the text are separated by spaces. The tokenizer is stored in the model, but not
     applied to this text."""

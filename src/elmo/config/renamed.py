@@ -11,6 +11,8 @@ from typing import Any, get_type_hints
 # Old field name to new field name, by config class.
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "TextConfig": {"word_marks": "special_tokens"},
+    "ReadingConfig": {"text_field": "text_column"},
+    "EvaluateConfig": {"text_field": "text_column"},
     "ExamplesConfig": {"text": "text_column", "label": "label_column"},
     "TaskConfig": {
         "measure": "metric",

@@ -85,7 +85,7 @@ def characters_by_sentence(lines: Sequence[str], split: LineSentences) -> Number
 def read_sentences(inputs: Sequence[str], reading: ReadingConfig) -> Iterator[list[str]]:
     """Yield the sentences in files, globs or standard input as lists of words."""
     split = reading_splitter(reading)
-    blocks = read_blocks(resolve(inputs), reading.text_field, reading.input_format)
+    blocks = read_blocks(resolve(inputs), reading.text_column, reading.input_format)
     for block in blocks:
         yield from to_sentences(block.lines(), split, reading).sentences
 
@@ -105,7 +105,7 @@ def read_corpus(
 
     def sentences() -> Iterator[list[str]]:
         nonlocal n_characters
-        for block in read_blocks(resolve(inputs), reading.text_field, reading.input_format):
+        for block in read_blocks(resolve(inputs), reading.text_column, reading.input_format):
             lines = block.lines()
             if check is not None:
                 check.check(lines)
@@ -116,18 +116,18 @@ def read_corpus(
     return words, dataclasses.replace(in_memory, n_characters=n_characters)
 
 
-def reject_file_options(corpus: str, input_format: InputFormat | None, text_field: str) -> None:
+def reject_file_options(corpus: str, input_format: InputFormat | None, text_column: str) -> None:
     """Raise an error if options for text files are set, but the text is a prepared corpus.
 
     Args:
         corpus: Path of the prepared corpus.
         input_format: Value of the option `input_format`.
-        text_field: Value of the option `text_field`.
+        text_column: Value of the option `text_column`.
     """
     default = ReadingConfig()
-    if (input_format, text_field) != (default.input_format, default.text_field):
+    if (input_format, text_column) != (default.input_format, default.text_column):
         raise ConfigError(
-            f"{corpus} is a prepared corpus, so --input-format and --text-field have no effect. "
+            f"{corpus} is a prepared corpus, so --input-format and --text-column have no effect. "
             "Omit them."
         )
 

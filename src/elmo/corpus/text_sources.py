@@ -21,7 +21,7 @@ from elmo.text.input_lines import STDIN, label_of
 logger = logging.getLogger(__name__)
 
 # Option that selects the text in a record, for error messages.
-TEXT_OPTION = "--text-field"
+TEXT_OPTION = "--text-column"
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ def total_bytes(names: Sequence[str]) -> int | None:
 
 
 def read_blocks(
-    names: Sequence[str], text_field: str, input_format: InputFormat | None = None
+    names: Sequence[str], text_column: str, input_format: InputFormat | None = None
 ) -> Iterator[Block]:
     """Yield the blocks of files, one file after the other.
 
     Args:
         names: Files as returned by `resolve`.
-        text_field: Name of the field or column that contains the text. A warning is logged if it is
-            not the default and all files are plain text, which has no fields.
+        text_column: Name of the field or column that contains the text. A warning is logged if it
+            is not the default and all files are plain text, which has no fields.
         input_format: Format of all files. Default: recognize the format of each file.
     """
     formats = set()
@@ -122,18 +122,18 @@ def read_blocks(
             file.warn_about_table()
             has_warned = True
         if file.format in ("text", "jsonl"):
-            field = text_field if file.format == "jsonl" else None
+            field = text_column if file.format == "jsonl" else None
             for block in file.blocks():
                 yield Block(file.label, block.first_line, block.data, field, block.n_read)
         else:
-            yield from _joined_texts(file, text_field)
-    if formats == {"text"} and text_field != ReadingConfig().text_field:
+            yield from _joined_texts(file, text_column)
+    if formats == {"text"} and text_column != ReadingConfig().text_column:
         logger.warning(
             "%s: the input is plain text, so %s %s has no effect. If it consists of records, "
             "specify their format with --input-format.",
             listing([label_of(name) for name in names], 3),
             TEXT_OPTION,
-            text_field,
+            text_column,
         )
 
 

@@ -66,7 +66,9 @@ def vocab(config: VocabConfig) -> VocabResult:
                 f"{config.input[0]} is a prepared corpus, whose text is already tokenized. Omit "
                 "--tokenizer and --pretokenized."
             )
-        reject_file_options(config.input[0], config.reading.input_format, config.reading.text_field)
+        reject_file_options(
+            config.input[0], config.reading.input_format, config.reading.text_column
+        )
         corpus = Corpus.open(Path(config.input[0]))
         with atomic_path(out) as partial:
             return _write(config, partial, corpus.words, corpus.counts, started)

@@ -49,7 +49,7 @@ def count_text(
 
     def tasks() -> Iterator[CountingTask]:
         for name, files in texts.items():
-            for block in read_blocks(files, reading.text_field, reading.input_format):
+            for block in read_blocks(files, reading.text_column, reading.input_format):
                 if not text_names:
                     check.check(block.lines())
                 text_names.append(name)

@@ -427,7 +427,7 @@ def _read_text(config: EvaluateConfig, model: Pretrained) -> EvaluationText:
         pretokenized=config.pretokenized,
         keep_blank_lines=config.keep_blank_lines,
         input_format=config.input_format,
-        text_field=config.text_field,
+        text_column=config.text_column,
     )
     check = TextCheck(tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY)
     words, split = read_corpus(config.text, reading, check)
@@ -439,7 +439,7 @@ def _read_text(config: EvaluateConfig, model: Pretrained) -> EvaluationText:
 def _read_split(config: EvaluateConfig, tokenizer: str | None) -> EvaluationText:
     """Open a split of a prepared corpus; by default test, or valid if there is no test split."""
     folder = config.text[0]
-    reject_file_options(folder, config.input_format, config.text_field)
+    reject_file_options(folder, config.input_format, config.text_column)
     if config.pretokenized or config.sentences is not None:
         raise ConfigError(
             f"{folder} is a prepared corpus, whose text is already split into sentences and "

@@ -42,7 +42,7 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
                 f"--valid cannot be used with the prepared corpus {data}, which has its own "
                 "held-out text."
             )
-        reject_file_options(str(data), corpus.reading.input_format, corpus.reading.text_field)
+        reject_file_options(str(data), corpus.reading.input_format, corpus.reading.text_column)
         opened = Corpus.open(data)
         _check_options(config, opened.reading)
         yield _check_corpus(opened, str(data))

@@ -40,7 +40,7 @@ def sample_corpus(
     if total is None or total <= SAMPLE_BYTES:
         return None
     lines, size, n_read = [], 0, 0.0
-    for block in read_blocks(names, corpus.reading.text_field, corpus.reading.input_format):
+    for block in read_blocks(names, corpus.reading.text_column, corpus.reading.input_format):
         block_lines = block.lines()
         n_taken = 0
         for line in block_lines:
@@ -55,7 +55,7 @@ def sample_corpus(
     text = folder / "sample.txt"
     text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     scale = total / max(1.0, n_read)
-    reading = dataclasses.replace(corpus.reading, input_format=None, text_field="text")
+    reading = dataclasses.replace(corpus.reading, input_format=None, text_column="text")
     options = dataclasses.replace(corpus, reading=reading, held_out=0.0, min_count=1)
     prepare(PrepareConfig((str(text),), str(folder / "sample"), corpus=options))
     return _scaled(Corpus.open(folder / "sample"), corpus, scale)
