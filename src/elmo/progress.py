@@ -129,11 +129,21 @@ class Progress:
             self._last_line = time.monotonic()
             sys.stderr.write(self._line() + "\n")
 
-    def _line(self) -> str:
+    @property
+    def seconds_spent(self) -> float:
+        """Time since the start in seconds."""
+        return time.monotonic() - self._started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated remaining time in seconds, or None if the total is unknown."""
         if not self.total:
+            return None
+        return self.seconds_spent * (self.total - self.done) / max(1.0, self.done - self._before)
+
+    def _line(self) -> str:
+        if (left := self.seconds_left) is None:
             return f"{self.description}: {self.done:,.0f} {self.unit}"
-        spent = time.monotonic() - self._started
-        left = spent * (self.total - self.done) / max(1.0, self.done - self._before)
         return (
             f"{self.description}: {self.done:,.0f} of {self.total:,} {self.unit}, "
             f"about {duration(left)} left"

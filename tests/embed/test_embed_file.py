@@ -388,3 +388,22 @@ def test_text_too_long_for_the_sentence_index_is_rejected_before_loading_the_mod
     monkeypatch.setattr(ELMo, "from_pretrained", None)
     with pytest.raises(OutputError, match="--forget-sentences"):
         run()
+
+
+@pytest.mark.parametrize(
+    ("limits", "settings", "n_hints"),
+    [
+        ({"LONG_SECONDS": 0, "HINT_AFTER": 0}, {}, 1),
+        ({"LONG_SECONDS": 0, "HINT_AFTER": 60}, {}, 0),
+        ({"LONG_SECONDS": 60, "HINT_AFTER": 0}, {}, 0),
+        ({"LONG_SECONDS": 0, "HINT_AFTER": 0}, {"state": "carry"}, 0),
+    ],
+)
+def test_directory_is_suggested_once_if_much_time_is_left(
+    run, monkeypatch, capsys, limits, settings, n_hints
+):
+    for name, value in limits.items():
+        monkeypatch.setattr(embed_file, name, value)
+    monkeypatch.setattr(embed_file, "WINDOW_WORDS", {"cpu": 4})
+    run(**settings)
+    assert capsys.readouterr().err.count("a directory of shards") == n_hints

@@ -1,6 +1,7 @@
 """Tests of embedding records: input formats, carried values, pooling and split sentences."""
 
 import datetime
+import hashlib
 import json
 from decimal import Decimal
 
@@ -220,11 +221,87 @@ def test_job_with_records_is_resumed_and_removes_its_rows(embed, tmp_path, model
 
 
 @pytest.mark.parametrize("out", ["out.h5", "shards-parquet"])
-@pytest.mark.parametrize("content", ["", "\n \n"])
-def test_empty_input_causes_a_warning(embed, tmp_path, caplog, content, out):
-    (tmp_path / "empty.txt").write_text(content)
-    embed(tmp_path / "empty.txt", out).close()
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("in.txt", ""), ("in.txt", "\n \n"), ("in.jsonl", ""), ("in.csv", ""), ("in.tsv", "")],
+)
+def test_empty_input_causes_a_warning(embed, tmp_path, caplog, name, content, out):
+    (tmp_path / name).write_text(content)
+    embed(tmp_path / name, out).close()
     assert caplog.text.count("contains no words, so there are no vectors") == 1
+
+
+@pytest.mark.parametrize("pooling", [None, "mean"])
+def test_shard_of_empty_input_has_the_schema_of_other_shards(embed, tmp_path, pooling):
+    import pyarrow.parquet
+
+    schemas = []
+    for name, content in [("in.jsonl", None), ("empty.jsonl", "")]:
+        source = tmp_path / name
+        write_records(source) if content is None else source.write_text(content)
+        out = f"shards-{source.stem}"
+        options = {**OPTIONS, "sentences": "split", "pooling": pooling, "format": "parquet"}
+        embed(source, out, **options).close()
+        schemas.append(pyarrow.parquet.read_schema(tmp_path / out / "shards" / "00000.parquet"))
+    assert schemas[0] == schemas[1]
+
+
+def test_safetensors_shard_of_empty_input_has_the_dimension_of_the_model(embed, tmp_path, model):
+    from safetensors.numpy import load_file
+
+    (tmp_path / "empty.txt").touch()
+    embed(tmp_path / "empty.txt", "shards-safetensors", layers="all").close()
+    config = ELMo.from_pretrained(model).config
+    vectors = load_file(tmp_path / "shards-safetensors" / "shards" / "00000.safetensors")["vectors"]
+    assert vectors.shape == (0, config.n_layers, config.dim)
+
+
+@pytest.mark.parametrize("out", OUTPUTS)
+def test_texts_without_words_are_counted_and_have_zero_vectors(embed, tmp_path, model, out):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "a b"}\n{"text": ""}\n{"text": null}\n')
+    options = {"format": out.removeprefix("shards-")} if out.startswith("shards-") else {}
+    result = run_job(source, tmp_path / out, model, pretokenized=False, pooling="max", **options)
+    assert result.n_empty == 2
+    assert ": 3 sentences (2 without words), 2 words" in str(result)
+    with open_embeddings(tmp_path / out) as rows:
+        assert [bool(row.vectors.any()) for row in rows] == [True, False, False]
+        assert len({row.vectors.shape for row in rows}) == 1
+
+
+def test_resumed_job_of_earlier_version_keeps_line_as_string(embed, tmp_path):
+    import pyarrow.parquet
+
+    source = write_records(tmp_path / "in.jsonl")
+    options = {**OPTIONS, "sentences": "split", "shard_words": 4}
+    embed(source, "shards-parquet", **options).close()
+    folder = tmp_path / "shards-parquet"
+    # The folder of a job that an earlier version has begun and not finished.
+    plan = json.loads((folder / "plan.json").read_text())
+    assert plan.pop("line_is_integer")
+    (folder / "plan.json").write_text(json.dumps(plan))
+    (folder / "manifest.json").unlink()
+    for record in sorted((folder / "records").iterdir()):
+        shard = folder / "shards" / f"{record.stem}.parquet"
+        if record.stem != "00000":
+            record.unlink()
+            shard.unlink()
+            continue
+        table = pyarrow.parquet.read_table(shard)
+        text = table["line"].cast(pyarrow.string())
+        table = table.set_column(table.column_names.index("line"), "line", text)
+        pyarrow.parquet.write_table(table, shard)
+        old = json.loads(record.read_text())
+        del old["n_empty"]
+        digest = hashlib.sha256(shard.read_bytes()).hexdigest()
+        old |= {"n_bytes": shard.stat().st_size, "sha256": digest}
+        record.write_text(json.dumps(old))
+    with embed(source, "shards-parquet", **options) as rows:
+        assert [row.line for row in rows] == [1, 1, 2, 3, 3]
+    shards = sorted((folder / "shards").iterdir())
+    assert len(shards) > 1
+    types = {pyarrow.parquet.read_schema(shard).field("line").type for shard in shards}
+    assert types == {pyarrow.string()}
 
 
 @pytest.mark.parametrize(

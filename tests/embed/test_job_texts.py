@@ -10,7 +10,7 @@ import pytest
 from tiny_jobs import make_lines, write_text
 
 from elmo.embed import job_texts
-from elmo.embed.job_texts import ShardTaskReader, divide_into_tasks, list_texts
+from elmo.embed.job_texts import ShardTask, ShardTaskReader, divide_into_tasks, list_texts
 from elmo.errors import ConfigError, InputError
 
 
@@ -81,9 +81,9 @@ def test_blank_lines_count_towards_the_task_size(tmp_path):
     assert [task.n_sentences for task in tasks] == [20, 20, 10]
 
 
-def test_empty_text_produces_no_tasks(tmp_path):
+def test_empty_text_produces_one_task_without_sentences(tmp_path):
     (tmp_path / "empty.txt").touch()
-    assert make_tasks([tmp_path / "empty.txt"], tmp_path)[1] == []
+    assert make_tasks([tmp_path / "empty.txt"], tmp_path)[1] == [ShardTask(0, 0, 0, 0, ())]
 
 
 def test_number_of_words_is_estimated_with_a_tokenizer(tmp_path):

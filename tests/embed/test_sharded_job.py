@@ -404,13 +404,16 @@ def test_job_tokenizes_raw_text(run, tmp_path, model):
         assert sum(len(sentence.words) for sentence in sentences) == sentences.manifest.n_words
 
 
-def test_job_on_an_empty_text_writes_no_shards(run, tmp_path):
+@pytest.mark.parametrize("format", FORMATS)
+def test_job_on_an_empty_text_writes_one_shard_without_sentences(run, tmp_path, format):
     (tmp_path / "empty.txt").touch()
-    assert run(source=tmp_path / "empty.txt").n_sentences == 0
+    result = run(source=tmp_path / "empty.txt", format=format)
+    assert (result.n_sentences, result.n_shards) == (0, 1)
+    assert str(result).endswith(": the input is empty")
     with open_embeddings(tmp_path / "out") as sentences:
         assert list(sentences) == []
-        assert sentences.verify() == 0
-    assert run(source=tmp_path / "empty.txt").n_new_shards == 0
+        assert sentences.verify() == 1
+    assert run(source=tmp_path / "empty.txt", format=format).n_new_shards == 0
 
 
 @pytest.mark.parametrize("format", FORMATS)

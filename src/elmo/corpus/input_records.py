@@ -188,7 +188,10 @@ class InputFile:
 
     def _table_records(self, required: dict[str, str]) -> Iterator[InputRecord]:
         rows = self._csv_rows() if self.format == "csv" else self._tsv_rows()
-        header = [name.strip() for name in next(rows, (1, []))[1]]
+        first = next(rows, None)
+        if first is None:  # an empty file has no records, as one of JSON lines
+            return
+        header = [name.strip() for name in first[1]]
         if not any(header):
             raise InputError(
                 f"{self.label} has no header. The first line of a {self.format.upper()} file must "

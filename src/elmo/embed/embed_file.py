@@ -27,7 +27,7 @@ from elmo.embed.vector_writers import (
 )
 from elmo.errors import ConfigError, OutputError
 from elmo.kernels.device import default_device, move
-from elmo.progress import Progress
+from elmo.progress import Progress, duration, progress_message
 from elmo.text.line_splitter import CONVERT_REMEDY, TextCheck, line_splitter
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 JOB_OPTIONS = ("format", "workers", "engine", "shard_words", "storage")
 # Batch rows with a carried state: the default of AllenNLP's command.
 CARRIED_ROWS = 64
+# Remaining time for which shards are suggested, and seconds until it can be estimated.
+LONG_SECONDS, HINT_AFTER = 300, 20
 
 
 def embed(config: EmbedConfig) -> EmbedResult:
@@ -76,7 +78,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
         split = line_splitter(tokenizer, pretokenized=config.pretokenized)
         check = TextCheck(tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY)
         started = time.monotonic()
-        n_sentences = n_words = 0
+        n_sentences = n_words = n_empty = 0
         rows = RowReader(config, split).rows(file, check.add)
         windows = line_windows(rows, n_lines, window_words)
         groups = ((window, [line.words for line in window]) for window in windows)
@@ -87,20 +89,38 @@ def embed(config: EmbedConfig) -> EmbedResult:
                 array = pool(torch.from_numpy(array), config.pooling).numpy()
             writer.write(line.text, line.words, array, line.values)
 
+        # Shards do not support a carried state.
+        can_suggest = config.state == "reset"
         with Progress("embed", size, "bytes" if size else "lines") as progress:
 
             def report(window: list[Line], count: int) -> None:
+                nonlocal can_suggest
                 n_bytes = sum(line.n_bytes for line in window)
                 progress.advance(count * n_bytes / len(window) if size else count)
+                if can_suggest and _suggest_shards(progress):
+                    can_suggest = False
 
             encode = run.carry if config.state == "carry" else run.reset
             for window in write_in_background(encode(groups, report), write):
                 n_sentences += len(window)
                 n_words += sum(len(line.words) for line in window)
+                n_empty += sum(not line.words for line in window)
     check.finish()
     if not n_words:
         logger.warning("%s contains no words, so there are no vectors.", file.label)
-    return EmbedResult(str(output), n_sentences, n_words, time.monotonic() - started)
+    return EmbedResult(str(output), n_sentences, n_words, time.monotonic() - started, n_empty)
+
+
+def _suggest_shards(progress: Progress) -> bool:
+    """Suggest a folder of shards if much time is left, and return whether this was printed."""
+    left = progress.seconds_left
+    if left is None or progress.seconds_spent < HINT_AFTER or left < LONG_SECONDS:
+        return False
+    progress_message(
+        f"embed: about {duration(left)} left. If interrupted, a single file starts again from the "
+        "beginning; a directory of shards (an output without an extension) is resumed."
+    )
+    return True
 
 
 def _is_folder(output: str) -> bool:

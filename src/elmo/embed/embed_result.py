@@ -14,12 +14,15 @@ class EmbedResult:
         n_sentences: Number of lines read, including blank lines.
         n_words: Number of words embedded.
         seconds: Elapsed time in seconds, excluding the time to load the model.
+        n_empty: Number of sentences without words; None if a part of the vectors was written by an
+            earlier version.
     """
 
     out: str
     n_sentences: int
     n_words: int
     seconds: float
+    n_empty: int | None
 
     def __str__(self) -> str:
         """Return a one-line summary."""
@@ -28,7 +31,9 @@ class EmbedResult:
 
     def counts(self) -> str:
         """Return the sentence and word counts as text."""
-        return f"{format_count(self.n_sentences, 'sentence')}, {format_count(self.n_words, 'word')}"
+        empty = f" ({self.n_empty:,} without words)" if self.n_empty else ""
+        sentences = format_count(self.n_sentences, "sentence")
+        return f"{sentences}{empty}, {format_count(self.n_words, 'word')}"
 
     def rate(self) -> float:
         """Return the speed in words per second."""
@@ -57,7 +62,7 @@ class JobResult(EmbedResult):
         """Return a one-line summary."""
         total = f"{self.out}: {self.counts()} in {format_count(self.n_shards, 'shard')}"
         total += f", {format_size(self.n_bytes)}"
-        if not self.n_shards:
+        if not self.n_sentences:
             return f"{total}: the input is empty"
         if not self.n_new_shards:
             return f"{total}; the job was already finished"

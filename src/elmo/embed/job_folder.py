@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -96,6 +96,8 @@ class JobPlan:
         tasks: One task per shard.
         has_rows: Whether the tasks refer to `rows.jsonl`, to which the texts were converted,
             instead of to the lines of the texts.
+        line_is_integer: Whether the value `line` is an integer in Parquet. In jobs of earlier
+            versions it is a string; all shards of a job have the same type.
     """
 
     version: int
@@ -107,6 +109,7 @@ class JobPlan:
     texts: tuple[InputText, ...]
     tasks: tuple[ShardTask, ...]
     has_rows: bool = False
+    line_is_integer: bool = False
 
     def shard(self, number: int) -> str:
         """Return the file name of the shard with the given number."""
@@ -124,6 +127,7 @@ class ShardRecord:
         n_words: Number of words in the shard.
         n_bytes: Size of the file in bytes.
         sha256: SHA-256 checksum of the file.
+        n_empty: Number of sentences without words; None in records of earlier versions.
     """
 
     number: int
@@ -132,13 +136,14 @@ class ShardRecord:
     n_words: int
     n_bytes: int
     sha256: str
+    n_empty: int | None = None
 
 
 @dataclass(frozen=True)
 class FinishedShard(ShardRecord):
     """Record of a finished shard, including its file name."""
 
-    name: str
+    name: str = field(kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,8 @@ def divide_into_tasks(
             draft.segments.append(
                 TextSegment(number, first_byte, n_bytes, first_line, digest.hexdigest())
             )
-    if draft.n_sentences:
+    # An empty input is one task, so that readers find a shard with the schema.
+    if draft.n_sentences or not draft.number:
         yield draft.task()
 
 

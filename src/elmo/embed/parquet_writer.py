@@ -42,6 +42,7 @@ class ParquetWriter:
         is_shard: bool = False,
         pooled: bool = False,
         names: Sequence[str] = (),
+        line_is_integer: bool = True,
     ) -> None:
         """Open the file.
 
@@ -52,13 +53,15 @@ class ParquetWriter:
             first_sentence: Number of the first sentence.
             is_shard: Whether the file is a shard, for which smaller row groups are used.
             pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
-            names: Names of further columns, which contain strings; `line` contains integers.
+            names: Names of further columns, which contain strings, except for `line`.
+            line_is_integer: Whether the column `line` contains integers instead of strings.
         """
+        self._integer_names = (LINE,) if line_is_integer else ()
         columns = [
             Column("sentence", INT64),
             Column("words", STRING, depth=1),
             Column("vectors", COLUMN_TYPES[storage], depth=2 + all_layers - pooled),
-            *(Column(name, INT64 if name == LINE else STRING) for name in names),
+            *(Column(name, INT64 if name in self._integer_names else STRING) for name in names),
         ]
         self._names = tuple(names)
         self._file = ParquetFile(path, columns, f"elmo-torch version {__version__}")
@@ -108,7 +111,7 @@ class ParquetWriter:
     def _carried_cells(self, name: str) -> Cells:
         """Return the cells of a column of carried values."""
         values = [values[name] for values in self.values]
-        if name != LINE:
+        if name not in self._integer_names:
             return _string_cells(values)
         numbers = np.array([int(value or 0) for value in values])
         return Cells([()] * len(values), [plain_numbers(numbers, "int64")])

@@ -31,7 +31,15 @@ DTYPE_NAMES = {"float16": "F16", "float32": "F32"}
 class SafetensorsWriter:
     """Writes vectors to disk immediately, and words and offsets when the file is closed."""
 
-    def __init__(self, path: Path, *, all_layers: bool, storage: str, pooled: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        all_layers: bool,
+        storage: str,
+        pooled: bool = False,
+        shape: tuple[int, ...] = (0,),
+    ) -> None:
         """Open the file.
 
         Args:
@@ -39,14 +47,14 @@ class SafetensorsWriter:
             all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
             storage: Dtype of the stored vectors, float16 or float32.
             pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
+            shape: Shape of the vectors of one word, in case that there are no sentences.
         """
         self.all_layers = all_layers
         self.pooled = pooled
         self.storage = storage
         self._file = path.open("wb")
         self._file.write(bytes(LENGTH_BYTES + HEADER_BYTES))
-        # Shape of the vectors of one word, set by the first sentence, even one without words.
-        self._shape: tuple[int, ...] = (0,)
+        self._shape = shape
         self._sizes: list[int] = []
         self._spelling = bytearray()
         self._word_sizes: list[int] = []

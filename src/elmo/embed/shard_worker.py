@@ -37,6 +37,7 @@ class ShardJob:
         n_threads: Number of threads per worker, from the plan.
         settings: Settings in the plan.
         has_rows: Whether the only text is the file of rows to which the input was converted.
+        line_is_integer: Whether the value `line` is an integer in Parquet, from the plan.
     """
 
     folder: Path
@@ -46,6 +47,7 @@ class ShardJob:
     n_threads: int
     settings: JobSettings
     has_rows: bool = False
+    line_is_integer: bool = True
 
 
 def load_model(config: EmbedConfig) -> tuple[ELMo, str]:
@@ -97,6 +99,8 @@ class ShardWorker:
             precision=config.precision,
             host_dtype=getattr(torch, job.settings.storage),
         )
+        n_layers = (model.config.n_layers,) if job.settings.layers == "all" else ()
+        self.shape = (*n_layers, model.config.dim)
         self.window_words = WINDOW_WORDS.get(self.run.device.type, WINDOW_WORDS["cpu"])
 
     def __call__(self, task: ShardTask, report: Callable[[int], None]) -> ShardRecord:
@@ -114,7 +118,7 @@ class ShardWorker:
         name = f"{task.number:05d}{EXTENSIONS[settings.format]}"
         path = self.job.folder / SHARDS / name
         lines = (self._line(text) for text in self.reader.lines(task))
-        n_words = 0
+        n_words = n_empty = 0
         # A new cache per shard, so that the shard does not depend on earlier tasks.
         self.run.enable_word_cache()
         with open_shard(
@@ -124,11 +128,14 @@ class ShardWorker:
             first_sentence=task.first_sentence,
             pooled=settings.pooling is not None,
             names=carried_names(self.job.config),
+            line_is_integer=self.job.line_is_integer,
+            shape=self.shape,
         ) as writer:
             write = partial(_write, writer, settings.pooling)
             for window in write_in_background(self._encoded(lines), write):
                 count = sum(len(line.words) for line in window)
                 n_words += count
+                n_empty += sum(not line.words for line in window)
                 report(count)
         record = ShardRecord(
             task.number,
@@ -137,6 +144,7 @@ class ShardWorker:
             n_words,
             path.stat().st_size,
             sha256_of(path),
+            n_empty,
         )
         self.folder.write_record(record)
         return record

@@ -138,7 +138,7 @@ def _embed_texts(config: EmbedConfig) -> JobResult:
             _print_estimate(plan, remaining, free, is_counted=is_counted)
             worker_config = replace(with_absolute_paths(config), precision=settings.precision)
             job = ShardJob(path.absolute(), names, worker_config, device, plan.n_threads, settings)
-            job = replace(job, has_rows=plan.has_rows)
+            job = replace(job, has_rows=plan.has_rows, line_is_integer=plan.line_is_integer)
             new = _run_tasks(job, plan, remaining)
             records |= new
             n_new_words = sum(record.n_words for record in new.values())
@@ -147,8 +147,10 @@ def _embed_texts(config: EmbedConfig) -> JobResult:
         (path / ROWS).unlink(missing_ok=True)
     if not sum(record.n_words for record in records.values()):
         logger.warning("%s contains no words, so there are no vectors.", config.input)
+    counts = [record.n_empty for record in records.values()]
     return JobResult(
         out=config.out,
+        n_empty=None if None in counts else sum(count or 0 for count in counts),
         n_sentences=sum(record.n_sentences for record in records.values()),
         n_words=sum(record.n_words for record in records.values()),
         seconds=time.monotonic() - started,
@@ -206,6 +208,7 @@ def _load_or_make_plan(
         texts=tuple(texts),
         tasks=tuple(_make_tasks(folder, texts, settings, model, config, has_rows)),
         has_rows=has_rows,
+        line_is_integer=True,
     )
     # Check before anything is written.
     check_free_space(folder.path, estimated_bytes(plan, plan.tasks))

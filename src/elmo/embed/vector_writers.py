@@ -230,6 +230,8 @@ def open_shard(
     first_sentence: int,
     pooled: bool = False,
     names: Sequence[str] = (),
+    line_is_integer: bool = True,
+    shape: tuple[int, ...] = (0,),
 ) -> Iterator[VectorWriter]:
     """Open a writer for a shard, which appears under its final name only once it is complete.
 
@@ -240,6 +242,8 @@ def open_shard(
         first_sentence: Number of the first sentence.
         pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
         names: Names of the values carried with each sentence.
+        line_is_integer: Whether the value `line` is an integer in Parquet instead of a string.
+        shape: Shape of the vectors of one word, in case that there are no sentences.
     """
 
     def make(partial: Path) -> VectorWriter:
@@ -252,9 +256,12 @@ def open_shard(
                 is_shard=True,
                 pooled=pooled,
                 names=names,
+                line_is_integer=line_is_integer,
             )
         if path.suffix == ".safetensors":
-            return SafetensorsWriter(partial, all_layers=all_layers, storage=storage, pooled=pooled)
+            return SafetensorsWriter(
+                partial, all_layers=all_layers, storage=storage, pooled=pooled, shape=shape
+            )
         return HDF5Writer(partial, index_sentences=False, first_sentence=first_sentence)
 
     with _opened_writer(path, make) as writer:
