@@ -298,6 +298,14 @@ def seen(monkeypatch):
     return configs
 
 
+def test_embed_with_several_inputs_explains_how_to_name_them(seen):
+    result = elmo("embed", "a.csv", "b.csv", "c.csv", "out.parquet", "--text-column", "text")
+    assert result.exit_code == cli.WRONG_USAGE
+    assert "there are 4 arguments without a flag" in result.stderr
+    assert "quote the glob" in result.stderr
+    assert not seen
+
+
 @pytest.mark.parametrize("words", [["--text-field", "body"], ["--text-field=body"]])
 @pytest.mark.parametrize(
     "arguments",

@@ -239,7 +239,17 @@ class SectionedCommand(TyperCommand):
             if message := replaced.get(word.split("=")[0]):
                 typer.echo(f"elmo: {message}", err=True)
                 raise typer.Exit(WRONG_USAGE)
-        return super().parse_args(ctx, args)
+        ctx.allow_extra_args = ctx.info_name == "embed"
+        extra = super().parse_args(ctx, args)
+        if extra and ctx.info_name == "embed":
+            typer.echo(
+                f"elmo: embed has one input and one output, but there are {len(extra) + 2} "
+                "arguments without a flag. To embed several files, quote the glob ('*.txt') or "
+                "name their directory, and choose a directory as output.",
+                err=True,
+            )
+            raise typer.Exit(WRONG_USAGE)
+        return extra
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the help of all parameters, grouped under their headings."""

@@ -145,6 +145,21 @@ def test_invalid_csv_raises_error(tmp_path, content, words):
     assert_error(lambda: values(str(path), columns={"text": "--text-column"}), str(path), *words)
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "remedy"),
+    [
+        ("a.csv", "id;text", "separated by semicolons"),
+        ("a.csv", "id\ttext", "use --input-format tsv"),
+        ("a.tsv", "id,text", "use --input-format csv"),
+        ("a.csv", "body", "Set --text-column to another column"),
+    ],
+)
+def test_error_for_missing_column_names_the_separator_of_the_header(tmp_path, name, header, remedy):
+    (tmp_path / name).write_text(f"{header}\n1\n")
+    path = str(tmp_path / name)
+    assert_error(lambda: values(path, columns={"text": "--text-column"}), remedy)
+
+
 def test_unclosed_quote_is_found_in_bounded_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(line_blocks, "MAX_LINE_BYTES", 2000)
     monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 100)

@@ -226,10 +226,8 @@ def assert_nothing_left(folder):
 
 
 def test_embed_rejects_invalid_paths_and_options(run, tmp_path, text):
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="no such file"):
         run(source=tmp_path / "missing.txt")
-    with pytest.raises(InputError, match=r"[Dd]irectory"):
-        run(source=tmp_path)
     with pytest.raises(ConfigError, match=r"\.h5, \.hdf5, \.parquet, \.npz"):
         run("out.csv")
     with pytest.raises(OutputError, match="does not exist"):
@@ -407,3 +405,34 @@ def test_directory_is_suggested_once_if_much_time_is_left(
     monkeypatch.setattr(embed_file, "WINDOW_WORDS", {"cpu": 4})
     run(**settings)
     assert capsys.readouterr().err.count("a directory of shards") == n_hints
+
+
+def test_single_output_file_rejects_several_inputs(run, tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt"):
+        (folder / name).write_text("a b\n")
+    with pytest.raises(ConfigError, match="is a folder, but a single output file has one input"):
+        run(source=folder)
+    with pytest.raises(ConfigError, match=r"matches 2 files, .* choose a directory as output"):
+        run(source=folder / "*.txt")
+    assert len(read_hdf5(run(source=folder / "a*.txt"))) == 1
+    with pytest.raises(InputError, match=r"No file matches .*\*\.csv"):
+        run(source=folder / "*.csv")
+    with pytest.raises(InputError, match=r"Cannot read .*none\.txt: no such file"):
+        run(source=folder / "none.txt")
+
+
+def test_existing_table_of_another_program_is_not_overwritten(run, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "table.parquet"
+    parquet.write_table(pyarrow.table({"text": ["a b"] * 1000}), path)
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match="was not written by elmo embed"):
+        run("table.parquet")
+    with pytest.raises(ConfigError, match="is the input"):
+        run("table.parquet", source=path)
+    assert path.read_bytes() == before
+    # A file of vectors is replaced.
+    assert run("out.parquet").read_bytes() == run("out.parquet").read_bytes()

@@ -1,13 +1,17 @@
 """Tests for opening inputs and decoding their lines."""
 
+import bz2
+import gzip
 import io
+import lzma
+import re
 import sys
 from types import SimpleNamespace
 
 import pytest
 
 from elmo.errors import InputError
-from elmo.text.input_lines import decoded_line, label_of, opened_input
+from elmo.text.input_lines import decoded_line, label_of, opened_input, remedy_if_not_utf8
 
 
 def test_opened_input_reads_files_and_standard_input(tmp_path, monkeypatch):
@@ -37,3 +41,20 @@ def test_decoded_line_removes_byte_order_mark_and_rejects_other_encodings():
     assert decoded_line("\ufeffa\n".encode(), "t", 2) == "\ufeffa\n"
     with pytest.raises(InputError, match="standard input is not UTF-8: line 3, byte 2"):
         decoded_line(b"a\xff", "-", 3)
+
+
+@pytest.mark.parametrize(
+    ("start", "remedy"),
+    [
+        (gzip.compress(b"text"), "add .gz to the file name"),
+        (bz2.compress(b"text"), "add .bz2 to the file name"),
+        (lzma.compress(b"text"), "add .xz to the file name"),
+        ("text".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
+        (b"PK\x03\x04\xff", "export it as CSV"),
+        (b"caf\xe9", "iconv -f ENCODING -t UTF-8"),
+    ],
+)
+def test_remedy_for_input_that_is_not_utf8_depends_on_its_first_bytes(start, remedy):
+    assert remedy in remedy_if_not_utf8(start)
+    with pytest.raises(InputError, match=re.escape(remedy)):
+        decoded_line(start, "in.txt", 1)

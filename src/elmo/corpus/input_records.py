@@ -197,7 +197,8 @@ class InputFile:
                 f"{self.label} has no header. The first line of a {self.format.upper()} file must "
                 "contain the names of the columns."
             )
-        _check_columns(f"{self.label}: the header", header, required)
+        remedy = _separator_remedy(header[0], self.format) if len(header) == 1 else None
+        _check_columns(f"{self.label}: the header", header, required, remedy)
         for number, row in rows:
             # In a table with one column, a blank line is an empty value.
             if not row and len(header) > 1:
@@ -283,7 +284,8 @@ def parse_json_record(line: str, location: str, required: Mapping[str, str]) -> 
     except (ValueError, RecursionError) as error:
         remedy = "If the file is plain text, use --input-format text."
         if line.strip() in ("[", "{"):
-            remedy = "The JSON document has several lines; write one record per line (jq -c)."
+            command = "jq -c '.[]'" if line.strip() == "[" else "jq -c ."
+            remedy = f"The JSON document has several lines; write one record per line ({command})."
         raise InputError(f"{location} is not a JSON record: {error}. {remedy}") from None
     if not isinstance(record, dict):
         remedy = " Write one record per line (jq -c '.[]')." if isinstance(record, list) else ""
@@ -301,12 +303,33 @@ def parse_json_record(line: str, location: str, required: Mapping[str, str]) -> 
     return record
 
 
-def _check_columns(location: str, names: Sequence[str], required: Mapping[str, str]) -> None:
-    """Raise an error if a required column is missing or ambiguous."""
+def _separator_remedy(header: str, table_format: InputFormat) -> str | None:
+    """Return a remedy if the only name in a header looks like names with another separator."""
+    if "\t" in header:
+        return "The header is separated by tabs: use --input-format tsv."
+    if "," in header and table_format == "tsv":
+        return "The header is separated by commas: use --input-format csv."
+    if ";" in header:
+        return "The header is separated by semicolons: convert the file to commas or tabs first."
+    return None
+
+
+def _check_columns(
+    location: str, names: Sequence[str], required: Mapping[str, str], remedy: str | None = None
+) -> None:
+    """Raise an error if a required column is missing or ambiguous.
+
+    Args:
+        location: What has the columns, for the message.
+        names: Names of the columns.
+        required: Required columns, each with the option that selects it.
+        remedy: Sentence that ends the message. Default: select another column.
+    """
     for column, option in required.items():
         n = names.count(column)
         if n != 1:
             raise InputError(
                 f"{location} has {n or 'no'} column{'s' * (n > 1)} {column!r} (found: "
-                f"{listing(list(names), MAX_LISTED)}). Set {option} to another column."
+                f"{listing(list(names), MAX_LISTED)}). "
+                f"{remedy or f'Set {option} to another column.'}"
             )

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from elmo.corpus.compressed_files import READ_ERRORS, decompressed
 from elmo.errors import InputError
-from elmo.text.input_lines import STDIN, label_of
+from elmo.text.input_lines import STDIN, label_of, remedy_if_not_utf8
 
 BLOCK_BYTES = 2**22
 MAX_LINE_BYTES = 2**24
@@ -63,7 +63,8 @@ def line_blocks(name: str, prefix: bytes | None = None) -> Iterator[LineBlock]:
                 line, before = line + data.count(b"\n"), offset
     except READ_ERRORS as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"Cannot read {label} after line {line - 1}: {reason}") from None
+        position = f" after line {line - 1}" if line > 1 else ""
+        raise InputError(f"Cannot read {label}{position}: {reason}") from None
 
 
 def _opened(name: str) -> AbstractContextManager[BinaryIO]:
@@ -108,8 +109,9 @@ def decoded_lines(block: LineBlock, label: str) -> list[str]:
         text = block.data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = block.first_line + block.data[: error.start].count(b"\n")
+        start = block.data[:8] if block.first_line == 1 else b""
         raise InputError(
-            f"{label} is not UTF-8 in line {line}. Convert it first (iconv -f ENCODING -t UTF-8)."
+            f"{label} is not UTF-8 in line {line}. {remedy_if_not_utf8(start)}"
         ) from None
     return text.removesuffix("\n").split("\n")
 

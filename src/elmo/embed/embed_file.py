@@ -4,6 +4,7 @@ If the output is a folder, `sharded_job.py` runs the command as a resumable job 
 """
 
 import logging
+import os
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 
 from elmo.config import EmbedConfig
 from elmo.corpus.input_records import InputFile
-from elmo.corpus.text_sources import total_bytes
+from elmo.corpus.text_sources import resolve, total_bytes
 from elmo.embed.buffered_write import WINDOW_WORDS, Line, line_windows, write_in_background
 from elmo.embed.embed_result import EmbedResult
 from elmo.embed.embedder import ELMo
@@ -52,7 +53,8 @@ def embed(config: EmbedConfig) -> EmbedResult:
     output = Path(config.out)
     names = carried_names(config)
     indexed = output.suffix.lower() in (".h5", ".hdf5") and not config.forget_sentences
-    file = InputFile(config.input, config.input_format)
+    source = _single_input(config)
+    file = InputFile(source, config.input_format)
     with open_vector_file(
         output,
         all_layers=config.layers == "all",
@@ -60,7 +62,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
         pooled=config.pooling is not None,
         names=names,
     ) as writer:
-        size = total_bytes([config.input])
+        size = total_bytes([source])
         if indexed and size is not None and size > MAX_INDEX_CHARACTERS:
             raise OutputError(INDEX_TOO_LONG)
         model = ELMo.from_pretrained(config.model, options=config.options, vocab=config.vocab)
@@ -109,6 +111,21 @@ def embed(config: EmbedConfig) -> EmbedResult:
     if not n_words:
         logger.warning("%s contains no words, so there are no vectors.", file.label)
     return EmbedResult(str(output), n_sentences, n_words, time.monotonic() - started, n_empty)
+
+
+def _single_input(config: EmbedConfig) -> str:
+    """Return the name of the only input, which a glob can specify, or raise an error."""
+    many = "but a single output file has one input. For several files, choose a directory as output"
+    many += " (a name without an extension)."
+    if os.path.isdir(config.input):
+        raise ConfigError(f"{config.input} is a folder, {many}")
+    names = resolve([config.input])
+    if len(names) > 1:
+        raise ConfigError(f"{config.input} matches {len(names):,} files, {many}")
+    name = names[0]
+    if os.path.exists(name) and os.path.exists(config.out) and os.path.samefile(name, config.out):
+        raise ConfigError(f"The output {config.out} is the input. Choose another output.")
+    return name
 
 
 def _suggest_shards(progress: Progress) -> bool:

@@ -1,5 +1,6 @@
 """Writer for Parquet files with one row per sentence: number, words and nested vectors."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from elmo.formats.parquet import (
     FLOAT16,
     FLOAT32,
     INT64,
+    MAGIC,
     STRING,
     Cells,
     Column,
@@ -26,7 +28,24 @@ ROW_GROUP_WORDS = 2**13
 SHARD_GROUP_WORDS = 2**9
 # Name of the carried value that is an integer: the number of the line or record.
 LINE = "line"
+PROGRAM = "elmo-torch"
+# Bytes at the end of a file in which the name of the program is searched.
+FOOTER_END = 4096
 COLUMN_TYPES = {"float16": FLOAT16, "float32": FLOAT32}
+
+
+def is_foreign_table(path: Path) -> bool:
+    """Whether a file is a Parquet file that another program wrote, according to its footer.
+
+    Args:
+        path: An existing file.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        # The name of the program is one of the last fields of the footer.
+        file.seek(max(0, size - FOOTER_END))
+        end = file.read()
+    return end.endswith(MAGIC) and PROGRAM.encode() not in end
 
 
 class ParquetWriter:
@@ -64,7 +83,7 @@ class ParquetWriter:
             *(Column(name, INT64 if name in self._integer_names else STRING) for name in names),
         ]
         self._names = tuple(names)
-        self._file = ParquetFile(path, columns, f"elmo-torch version {__version__}")
+        self._file = ParquetFile(path, columns, f"{PROGRAM} version {__version__}")
         self._storage = storage
         self.group_words = SHARD_GROUP_WORDS if is_shard else ROW_GROUP_WORDS
         self.count = first_sentence

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.embed.parquet_writer import ParquetWriter
+from elmo.embed.parquet_writer import ParquetWriter, is_foreign_table
 from elmo.embed.safetensors_writer import SafetensorsWriter
 from elmo.errors import ConfigError, OutputError, shortened
 from elmo.files import atomic_path, clear_partials_of
@@ -215,6 +215,10 @@ def open_vector_file(
         raise ConfigError(
             f"Unknown file extension of {path.name}. Expected one of: {', '.join(EXTENSIONS)}. The "
             "name of a folder of shards has no extension, or ends with /."
+        )
+    if extension == ".parquet" and path.is_file() and is_foreign_table(path):
+        raise OutputError(
+            f"{path} exists and was not written by elmo embed. Remove it, or choose another output."
         )
     clear_partials_of(path)
     with _opened_writer(path, makers[extension]) as writer:

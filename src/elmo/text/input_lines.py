@@ -9,6 +9,10 @@ from typing import BinaryIO
 from elmo.errors import InputError
 
 STDIN = "-"
+# First bytes of files that are not UTF-8 text, with what they are.
+_COMPRESSED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zst"}
+_ZIP = b"PK\x03\x04"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def label_of(name: str) -> str:
@@ -39,6 +43,21 @@ def opened_input(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
+def remedy_if_not_utf8(start: bytes) -> str:
+    """Return a sentence on how to read an input that is not UTF-8.
+
+    Args:
+        start: First bytes of the input, or of a line that is not the first.
+    """
+    for magic, extension in _COMPRESSED.items():
+        if start.startswith(magic):
+            return f"It is compressed: decompress it, or add .{extension} to the file name."
+    if start.startswith(_ZIP):
+        return "It is a zip archive or a workbook: extract it, or export it as CSV or text."
+    encoding = "UTF-16" if start.startswith(_UTF_16) else "ENCODING"
+    return f"Convert it first (iconv -f {encoding} -t UTF-8)."
+
+
 def decoded_line(data: bytes, name: str, number: int) -> str:
     """Decode a line from UTF-8 and remove a byte order mark; the line ending is not removed.
 
@@ -55,7 +74,7 @@ def decoded_line(data: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{label_of(name)} is not UTF-8: line {number}, byte {error.start + 1} of the line. "
-            "Convert it first (iconv -f ENCODING -t UTF-8)."
+            f"{remedy_if_not_utf8(data if number == 1 else b'')}"
         ) from None
     # The byte order mark is not text.
     return text.removeprefix("\ufeff") if number == 1 else text
