@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -502,6 +503,9 @@ def test_evaluate_result_converts_to_json(text, folder):
     data = json.loads(json.dumps(result.to_dict()))
     assert data["n_words"] == N_WORDS
     assert data["forward"] == result.perplexity.forward
+    assert (data["split"], data["sentences"]) == (None, "line")
+    lines = Path(text).read_text(encoding="utf-8").splitlines()
+    assert data["n_sentences"] == sum(bool(line.strip()) for line in lines)
 
 
 def test_evaluate_reads_several_files(text, folder, tmp_path):
@@ -564,6 +568,7 @@ def test_evaluate_of_a_corpus_without_test_split_uses_valid_and_reports_it(
     assert run(corpus, folder) == expected
     assert "has no split test. The split valid is evaluated" in caplog.text
     assert str(expected).splitlines()[0].endswith("state reset, split valid")
+    assert expected.to_dict()["split"] == "valid"
 
 
 @pytest.mark.parametrize("recorded", [None, "line", "split"])

@@ -290,29 +290,36 @@ class EvaluateResult:
         perplexity: Perplexity of the model on the text.
         model: Model name or path, as given in the config.
         state: How the LSTM state was handled, "reset" or "carry".
-        text: The split of a prepared corpus, or how the text was split into sentences.
+        split: The split of a prepared corpus; None for text.
+        sentences: How a text was split into sentences, "line" or "split"; None for a corpus.
+        n_sentences: Number of sentences.
     """
 
     perplexity: Perplexity
     model: str
     state: str
-    text: str
+    split: str | None
+    sentences: str | None
+    n_sentences: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data."""
         perplexity = self.perplexity
         counts = {
+            "n_sentences": self.n_sentences,
             "n_predictions": perplexity.n_predictions,
             "n_words": perplexity.n_words,
             "n_unknown": perplexity.n_unknown,
             "n_characters": perplexity.n_characters,
             "characters_estimated": perplexity.characters_estimated,
         }
-        return {"model": self.model, "state": self.state, **perplexity.values(), **counts}
+        text = {"split": self.split, "sentences": self.sentences}
+        return {"model": self.model, "state": self.state, **text, **perplexity.values(), **counts}
 
     def __str__(self) -> str:
         """Return the result as text of several lines."""
-        return f"{self.model}, state {self.state}, {self.text}\n{self.perplexity}"
+        text = f"sentences {self.sentences}" if self.split is None else f"split {self.split}"
+        return f"{self.model}, state {self.state}, {text}\n{self.perplexity}"
 
 
 def evaluate(config: EvaluateConfig) -> EvaluateResult:
@@ -358,7 +365,12 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             "incomplete batches. Use a smaller batch_size or unroll."
         )
     result = EvaluateResult(
-        perplexity_of(sums, ratio), config.model, config.state, text.description
+        perplexity_of(sums, ratio),
+        config.model,
+        config.state,
+        text.split_name,
+        text.sentences,
+        split.n_sentences,
     )
     tokenizer = model.config.text.tokenizer
     if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE:
@@ -400,13 +412,15 @@ class EvaluationText:
         words: Distinct words.
         split: Sentences.
         tokenizer: Name of the tokenizer.
-        description: The split of a prepared corpus, or how the text was split into sentences.
+        split_name: Name of the split of a prepared corpus; None for text.
+        sentences: How the text was split into sentences; None for a corpus.
     """
 
     words: DistinctWords
     split: Split
     tokenizer: str | None
-    description: str
+    split_name: str | None = None
+    sentences: str | None = None
 
 
 def _read_text(config: EvaluateConfig, model: Pretrained) -> EvaluationText:
@@ -433,7 +447,7 @@ def _read_text(config: EvaluateConfig, model: Pretrained) -> EvaluationText:
     words, split = read_corpus(config.text, reading, check)
     if not split.n_sentences:
         raise ConfigError(f"{', '.join(config.text)}: the text has no sentences.")
-    return EvaluationText(words, split, tokenizer, f"sentences {sentences}")
+    return EvaluationText(words, split, tokenizer, sentences=sentences)
 
 
 def _read_split(config: EvaluateConfig, tokenizer: str | None) -> EvaluationText:
@@ -456,7 +470,7 @@ def _read_split(config: EvaluateConfig, tokenizer: str | None) -> EvaluationText
     if config.split is None and name == "valid":
         logger.warning("%s has no split test. The split valid is evaluated.", folder)
     return EvaluationText(
-        corpus.words, corpus.splits[name], corpus.reading.tokenizer, f"split {name}"
+        corpus.words, corpus.splits[name], corpus.reading.tokenizer, split_name=name
     )
 
 
