@@ -30,12 +30,28 @@ def test_info_describes_a_task_model_and_its_training_folder(tmp_path):
         assert result.rows["labels"].startswith("7: B-LOC, ")
         assert result.rows["tag_scheme"] == "IOB2"
         assert result.rows["ELMo"] == f"{elmo} (frozen), layers all"
+        assert "ELMo_license" not in result.rows
         assert result.rows["development_span_f1"] == "0.5000"
         assert "mix at input" in text
         assert "1,234" in text
         assert json.loads(json.dumps(result.to_dict()))["config"]["task"] == "tagging"
     with pytest.raises(ConfigError, match="--options does not apply to the task model"):
         info(InfoConfig(str(tmp_path / "run"), options="x"))
+
+
+def test_info_shows_the_license_of_the_elmo_model(tmp_path):
+    expected = info(InfoConfig("small-en")).rows["license"]
+    make_fitted_task(tmp_path, LABELED, model="small-en").save(tmp_path / "model")
+    result = info(InfoConfig(str(tmp_path)))
+    assert result.rows["ELMo_license"] == expected
+    assert "ELMo license" in str(result)
+
+
+def test_info_describes_a_task_model_whose_elmo_model_is_missing(tmp_path):
+    elmo = write_elmo(tmp_path / "elmo")
+    make_fitted_task(tmp_path, LABELED, model=elmo).save(tmp_path / "model")
+    (tmp_path / "elmo").rename(tmp_path / "moved")
+    assert info(InfoConfig(str(tmp_path / "model"))).rows["ELMo"].startswith(elmo)
 
 
 def test_info_shortens_a_long_list_of_labels(tmp_path):

@@ -9,9 +9,13 @@ from elmo.config.serialization import to_dict
 from elmo.corpus.corpus_info import corpus_info
 from elmo.corpus.shards import is_corpus
 from elmo.embed.vectors_info import is_vectors, vectors_info
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, ElmoError
+from elmo.formats import bundled
+from elmo.formats.attribution import LICENSE
 from elmo.formats.info_and_convert import InfoResult
 from elmo.formats.info_and_convert import info as model_info
+from elmo.formats.load import read
+from elmo.formats.published_models import MODELS
 from elmo.tasks.fitted_task import CONFIG, FORMAT, TUNED, model_folder, read_model_config
 from elmo.train.run_folder import MODEL
 
@@ -76,6 +80,9 @@ def task_info(folder: Path) -> InfoResult:
     else:
         model = f"fine-tuned, in {folder / TUNED}" if elmo.use == "tuned" else "frozen"
         rows["ELMo"] = f"{elmo.model} ({model}), layers {elmo.layers}"
+        source = str(folder / TUNED) if elmo.use == "tuned" else elmo.model
+        if elmo_license := _license(source):
+            rows["ELMo_license"] = elmo_license
     if config.examples.tokenizer is not None:
         rows["tokenizer"] = config.examples.tokenizer
     if config.word_features.word_vectors is not None:
@@ -88,6 +95,15 @@ def task_info(folder: Path) -> InfoResult:
     rows["size"] = f"{_size(folder) / 1e6:,.1f} MB"
     training: dict[str, Any] = {name: facts[name] for name in ("program", "steps") if name in facts}
     return InfoResult(rows, (), to_dict(config), training)
+
+
+def _license(source: str) -> str | None:
+    """Return the license of an ELMo model; None if it is unknown or the model is not on disk."""
+    is_local = Path(source).exists() or source in bundled.installed() or source in MODELS
+    try:
+        return read(source).attribution.get(LICENSE) if is_local else None
+    except ElmoError:  # the model was moved or deleted
+        return None
 
 
 def _size(folder: Path) -> int:
