@@ -24,9 +24,9 @@ PASSAGE = "Kim left, and Lee came."
 
 @pytest.fixture(scope="module")
 def elmo():
-    """Return a function that runs `elmo task` with the given arguments."""
+    """Return a function that runs `elmo task` with the given arguments and standard input."""
     app = cli.application()
-    return lambda *words: RUNNER.invoke(app, ["task", *map(str, words)])
+    return lambda *words, stdin=None: RUNNER.invoke(app, ["task", *map(str, words)], input=stdin)
 
 
 def write_rows(path, header, rows, delimiter=","):
@@ -119,7 +119,7 @@ def test_predict_reads_tables_with_the_columns_of_the_training_set(elmo, tmp_pat
     assert elmo("predict", run, tmp_path / "my.tsv").stdout.count("\n") == 1
     assert json.loads(elmo("predict", run, tmp_path / "lines.tsv").stdout)["words"][-1] == "1"
     empty = write_rows(tmp_path / "empty.csv", header, [(1, "a", 2), (2, " ", 3)])
-    assert "empty.csv, line 3: the row has an empty text" in elmo("predict", run, empty).stderr
+    assert json.loads(elmo("predict", run, empty).stdout.splitlines()[1])["label"] is None
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "txt", "tsv"])
@@ -161,6 +161,14 @@ def test_question_answering_from_columns(elmo, tmp_path):
     path = write_rows(tmp_path / "my.csv", ("question", "context", "answer"), rows)
     run = fitted(elmo, tmp_path, "question-answering", "--train", path)
     assert elmo("predict", run, path).stdout.count("\n") == len(rows)
+    result = elmo("predict", run, path, "-", "--to", "tsv")
+    header, first, *_ = result.stdout.splitlines()
+    assert header.split("\t") == ["question", "context", "answer", "start", "end", "score"]
+    question, context, answer, start, end, _ = first.split("\t")
+    assert (question, context) == ("Who left?", PASSAGE)
+    assert context[int(start) : int(end)] == answer
+    (record,) = map(json.loads, elmo("predict", run, "-", stdin="\n").stdout.splitlines())
+    assert record == {"question": "", "answer": "", "start": None, "end": None, "score": 0.0}
 
 
 @pytest.mark.parametrize(

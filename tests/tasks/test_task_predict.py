@@ -1,5 +1,7 @@
 """Tests of the commands `elmo task evaluate`, `elmo task predict` and `elmo task fit`."""
 
+import csv
+import io
 import json
 import shlex
 import subprocess
@@ -105,7 +107,7 @@ def test_predict_tags_as_conll_and_jsonl(elmo, tagger, tmp_path):
     assert "한국" in elmo("predict", tagger, "-", stdin="한국\n").stdout
 
 
-def test_predict_reads_the_words_of_conll_files(elmo, tagger, classifier, tmp_path):
+def test_predict_reads_the_words_of_conll_files(elmo, tagger, classifier, tmp_path, caplog):
     texts = {
         "in.conll": "-DOCSTART- X O\n\nKim N O\nwent V O\n\nnobody N O\n",
         "words.iob": "Kim\nwent\n\nnobody\n",
@@ -122,8 +124,10 @@ def test_predict_reads_the_words_of_conll_files(elmo, tagger, classifier, tmp_pa
     assert failed(elmo("predict", classifier, path), 2, "only supported for tagging")
     assert failed(elmo("predict", tagger, path, "--pretokenized"), 2, "has no effect")
     (tmp_path / "in.txt").write_text("Kim N O\n\nnobody N O\n")
+    caplog.clear()
     result = elmo("predict", tagger, tmp_path / "in.txt", tmp_path / "out.jsonl")
-    assert failed(result, 1, "A file of words in columns needs the extension .conll.")
+    assert result.stdout.endswith("predictions for 3 texts, 1 of them without words\n")
+    assert "If the file has one word per line, its name must end in .conll." in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -181,13 +185,39 @@ def test_predict_tokenizes_text_whatever_the_training_data_were(elmo, tmp_path, 
         assert json.loads(result.stdout)["words"] == expected
 
 
+def test_predict_writes_an_empty_prediction_for_a_line_without_words(
+    elmo, classifier, tagger, tmp_path, caplog
+):
+    (tmp_path / "in.txt").write_text("a fine film\n\n \t \nawful end\n")
+    result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "out.jsonl")
+    assert result.stdout.endswith("predictions for 4 texts, 2 of them without words\n")
+    records = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [record["label"] for record in records] == ["good", None, None, "bad"]
+    assert records[1] == {"words": [], "label": None, "probabilities": {}}
+    assert "without words" not in caplog.text
+    result = elmo("predict", classifier, tmp_path / "in.txt")
+    assert result.stdout == (tmp_path / "out.jsonl").read_text()
+    assert "2 of 4 texts without words: their predictions are empty." in caplog.text
+    result = elmo("predict", tagger, "-", stdin="\nKim\n")
+    assert json.loads(result.stdout.splitlines()[0]) == {"words": [], "tags": [], "spans": []}
+    assert (
+        elmo("predict", tagger, "-", "--to", "conll", stdin="\nKim\n").stdout == "\nKim\tB-PER\n\n"
+    )
+
+
+def test_predict_reads_a_text_without_words_as_in_training(elmo, tmp_path):
+    fitted = make_fitted_task(tmp_path, LABELED, empty="keep")
+    fitted.save(tmp_path / "model")
+    lines = elmo("predict", tmp_path / "model", "-", stdin="\n.\n").stdout.splitlines()
+    empty, word = map(json.loads, lines)
+    assert (empty["words"], word["words"]) == ([], ["."])
+    assert empty["label"] == word["label"]
+    assert empty["probabilities"] == pytest.approx(word["probabilities"], abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
-    [
-        (b"a film\n\nb\n", "line 2 has no words. Remove the line; there is exactly one"),
-        (b"a\n \t \n", "line 2 has no words"),
-        (b"a\n\xff\n", "is not UTF-8: line 2, byte 1 of the line. Convert it first"),
-    ],
+    [(b"a\n\xff\n", "is not UTF-8: line 2, byte 1 of the line. Convert it first")],
 )
 def test_predict_rejects_invalid_lines(elmo, classifier, tmp_path, data, message):
     (tmp_path / "in.txt").write_bytes(data)
@@ -237,10 +267,84 @@ def test_predict_rejects_conll_output_for_classifier(elmo, classifier, tmp_path)
         )
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
     result = elmo("predict", classifier, tmp_path / "in.txt", "-", "--to", "xml")
-    assert failed(result, 2, "--to: expected one of auto, jsonl, conll (got 'xml')")
+    assert failed(result, 2, "--to: expected one of auto, jsonl, conll, csv, tsv (got 'xml')")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_predict_writes_labels_of_a_table_as_a_table(elmo, classifier, tmp_path, suffix):
+    rows = [("7", 'a "fine",\nfilm', "x"), ("8", " ", "y"), ("9", "awful end", "z")]
+    path = tmp_path / "in.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("key", "text", "other"), *rows])
+    out = tmp_path / f"out.{suffix}"
+    result = elmo("predict", classifier, path, out, "--id-column", "key")
+    assert result.stdout == f"{out}: predictions for 3 texts, 1 of them without words\n"
+    content = out.read_text(encoding="utf-8")
+    if suffix == "csv":
+        header, *written = csv.reader(io.StringIO(content, newline=""))
+    else:
+        header, *written = (line.split("\t") for line in content.splitlines())
+    assert header == ["id", "text", "label", "confidence"]
+    texts = [row[1] if suffix == "csv" else row[1].replace("\n", " ") for row in rows]
+    assert [row[:2] for row in written] == [
+        [key, text] for (key, *_), text in zip(rows, texts, strict=True)
+    ]
+    assert written[1][2:] == ["", ""]
+    assert written[2][2] == "bad"
+    assert 0.5 < float(written[2][3]) <= 1
+    # The table has the labels of the JSON lines, which also contain the ids.
+    lines = elmo("predict", classifier, path, "-", "--id-column", "key").stdout.splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [record["id"] for record in records] == ["7", "8", "9"]
+    assert [record["label"] or "" for record in records] == [row[2] for row in written]
+
+
+def test_predict_writes_plain_text_and_json_lines_as_csv(elmo, classifier, tmp_path):
+    result = elmo("predict", classifier, "-", "--to", "csv", stdin="fine film\n")
+    assert result.stdout.startswith("text,label,confidence\nfine film,good,0.9")
+    path = tmp_path / "in.jsonl"
+    texts = ("fine film", None, ["fine", "film"])
+    lines = [json.dumps({"text": text, "n": n}) + "\n" for n, text in enumerate(texts, start=3)]
+    path.write_text("".join(lines))
+    result = elmo("predict", classifier, path, "--to", "csv", "--id-column", "n")
+    rows = list(csv.reader(result.stdout.splitlines()))
+    assert [row[:3] for row in rows[1:]] == [
+        ["3", "fine film", "good"],
+        ["4", "", ""],
+        ["5", "fine film", "good"],
+    ]
+    result = elmo("predict", classifier, path, "--id-column", "n")
+    assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [3, 4, 5]
+
+
+def test_predict_rejects_tables_of_tags_and_id_columns_of_plain_text(
+    elmo, classifier, tagger, tmp_path
+):
+    (tmp_path / "in.txt").write_text("a\n")
+    result = elmo("predict", tagger, tmp_path / "in.txt", tmp_path / "out.csv")
+    message = "CSV output is only supported for classification, sentence_pairs, question_answering"
+    assert failed(result, 2, message)
+    assert "Use --to jsonl (.jsonl) or --to conll (.conll)." in result.stderr
+    result = elmo("predict", classifier, tmp_path / "in.txt", "--id-column", "n")
+    assert failed(result, 2, "--id-column has no effect")
+    (tmp_path / "in.csv").write_text("label\na\n")
+    words = ("--text-column", "label", "--to", "csv")
+    result = elmo("predict", classifier, tmp_path / "in.csv", "-", *words)
+    assert failed(result, 2, "The output would have two columns named 'label'")
 
 
 # ---------------------------------------------------------------------------------------- evaluate
+
+
+def test_evaluate_reports_rows_that_it_skips(elmo, classifier, tmp_path, caplog):
+    path = tmp_path / "test.csv"
+    path.write_text("text,label\nfine film,good\n ,bad\n,good\n")
+    assert failed(elmo("evaluate", classifier, path), 1, "line 3: a text has no words")
+    result = elmo("evaluate", classifier, path, "--empty", "skip", "--json")
+    assert json.loads(result.stdout)["examples"] == 1
+    assert f"{path}: skipped 2 rows with a text without words." in caplog.text
+    result = elmo("evaluate", classifier, path, "--empty", "keep", "--json")
+    assert json.loads(result.stdout)["examples"] == 3
 
 
 def test_evaluate_prints_scores(elmo, classifier, tagger, tmp_path):
@@ -314,9 +418,9 @@ def test_fit_rejects_invalid_arguments(elmo, tmp_path):
 
 
 def test_predictions_before_an_invalid_line_are_printed(elmo, classifier):
-    result = elmo("predict", classifier, "-", stdin="a fine film\nawful end\n\n")
+    result = elmo("predict", classifier, "-", stdin=b"a fine film\nawful end\n\xff\n")
     assert result.exit_code == 1
-    assert "standard input, line 3 has no words" in result.stderr
+    assert "standard input is not UTF-8: line 3" in result.stderr
     assert [json.loads(line)["label"] for line in result.stdout.splitlines()] == ["good", "bad"]
 
 

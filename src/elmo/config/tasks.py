@@ -462,6 +462,9 @@ class TaskEvaluateConfig:
     """Column of the text, if it differs from that of the training set."""
     label_column: str | None = None
     """Column of the label, if it differs from that of the training set."""
+    empty: Literal["error", "keep", "skip"] | None = None
+    """What to do with texts that have no words: raise an error, keep them as examples, or skip
+    them. Default: the value set in training."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""
 
@@ -472,6 +475,7 @@ class TaskPredictConfig:
 
     Examples:
       elmo task predict ner sentences.txt answers.jsonl
+      elmo task predict sentiment new.csv labels.csv
       echo "He lives in Seoul." | elmo task predict ner - - --to conll
     """
 
@@ -487,9 +491,12 @@ class TaskPredictConfig:
     """Output file. Default: standard output."""
     text_column: str | None = None
     """Tables and JSON Lines: column of the text, if it differs from that of the training set."""
-    to: Literal["auto", "jsonl", "conll"] = "auto"
-    """Output format. jsonl: JSON Lines. conll: one word and its tag per line. auto: determined by
-    the extension of the output file, otherwise jsonl."""
+    id_column: str | None = None
+    """Tables and JSON Lines: column that identifies a row; written to the output as id."""
+    to: Literal["auto", "jsonl", "conll", "csv", "tsv"] = "auto"
+    """Output format. jsonl: JSON Lines. conll: one word and its tag per line. csv, tsv: a table of
+    texts, labels and their probabilities, or of questions, passages and answers. auto: determined
+    by the extension of the output file, otherwise jsonl."""
     pretokenized: bool = False
     """The words of the text are separated by spaces. Default: split the text with the tokenizer of
     the task, which is that of its ELMo model unless --tokenizer was set in training."""

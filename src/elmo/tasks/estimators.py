@@ -24,7 +24,7 @@ from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
 from elmo.tasks.load_examples import split_off_dev, subsample, subsample_dev
 from elmo.tasks.not_fitted import not_fitted_error
-from elmo.tasks.readers.raw_text import PLACEHOLDER
+from elmo.tasks.readers.raw_text import PLACEHOLDER, with_placeholder
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import TASKS, check_targets
 from elmo.text.line_splitter import SplitFunction
@@ -370,9 +370,7 @@ class Classifier(Estimator):
 
     def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
         example = super()._example(text, split, number)
-        if self._empty == "keep":
-            return replace(example, texts=tuple(words or (PLACEHOLDER,) for words in example.texts))
-        return example
+        return with_placeholder(example) if self._empty == "keep" else example
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
         # Equal NumPy and Python integers are the same label.

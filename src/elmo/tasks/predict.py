@@ -1,6 +1,6 @@
 """Implements `elmo task predict` and `elmo task evaluate`."""
 
-import json
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from elmo.config import TaskEvaluateConfig, TaskPredictConfig
+from elmo.config import TaskEvaluateConfig, TaskName, TaskPredictConfig
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.files import atomic_path
 from elmo.kernels.device import default_device
@@ -18,13 +18,18 @@ from elmo.tasks.build import splitter, task_tokenizer
 from elmo.tasks.examples import Example
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.load_examples import read_examples
-from elmo.tasks.lookup_model import LookupIndex, LookupModel, load_task
-from elmo.tasks.prediction_tables import CONLL_SUFFIXES, conll_examples, table_lines
+from elmo.tasks.lookup_model import LookupModel, load_task
+from elmo.tasks.prediction_output import PredictionOutput
+from elmo.tasks.prediction_tables import InputRow, conll_examples, input_table
+from elmo.tasks.readers.raw_text import with_placeholder
 from elmo.tasks.scores.label_report import LabelReport
-from elmo.tasks.task_types.task import Task
+from elmo.tasks.task_types.classification import Classification
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 from elmo.text.line_splitter import TextCheck
 
+logger = logging.getLogger(__name__)
+
+RowExample = tuple[InputRow, Example]
 # Maximum number of texts and words per prediction batch, which bounds memory for inputs of any
 # length. A longer text is predicted alone.
 MAX_TEXTS = 1024
@@ -67,16 +72,19 @@ class TaskPredictResult:
     Attributes:
         n_texts: Number of texts.
         out: Output file; "-" is standard output.
+        n_empty: Number of rows with a text without words.
     """
 
     n_texts: int
     out: str
+    n_empty: int = 0
 
     def __str__(self) -> str:
         """Return a summary; an empty string if the predictions were written to standard output."""
         if self.out == "-":
             return ""
-        return f"{self.out}: predictions for {format_count(self.n_texts, 'text')}"
+        empty = f", {self.n_empty:,} of them without words" if self.n_empty else ""
+        return f"{self.out}: predictions for {format_count(self.n_texts, 'text')}{empty}"
 
 
 def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
@@ -86,7 +94,7 @@ def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
     examples_config = fitted.config.examples
     changes = {
         name: value
-        for name in ("reader", "text_column", "label_column")
+        for name in ("reader", "text_column", "label_column", "empty")
         if (value := getattr(config, name)) is not None
     }
     examples_config = replace(examples_config, **changes)
@@ -98,87 +106,105 @@ def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
 
 
 def predict(config: TaskPredictConfig) -> TaskPredictResult:
-    """Write a prediction for each line of the input file, in order."""
+    """Write a prediction for each row of the input file, in order."""
     fitted = load_task(Path(config.model), config.device or default_device())
-    is_conll = config.to == "conll" or (config.to == "auto" and _has_conll_suffix(config.out))
-    if is_conll and fitted.config.task != "tagging":
-        raise ConfigError(
-            f"{config.model} is a model for {fitted.config.task}. CoNLL output is only supported "
-            "for tagging. Use --to jsonl."
-        )
+    output = PredictionOutput(config, fitted.config.task)
     if config.out != "-" and os.path.realpath(config.out) == os.path.realpath(config.input):
         raise ConfigError(f"The output file {config.out} would overwrite the input file.")
-    n_texts = 0
+    n_texts = n_empty = 0
     with opened_input(config.input) as file, _opened_output(config.out) as out:
-        examples: Iterable[Example] | None = conll_examples(config, fitted.config)
-        if examples is None:
-            lines = table_lines(config, fitted.config) or _lines(file, config.input)
-            examples = _examples(fitted, lines, config)
-        for batch in _batches(examples):
+        table = None
+        pairs: Iterable[RowExample] | None = conll_examples(config, fitted.config)
+        if pairs is None:
+            table = input_table(config, fitted.config)
+            rows = table.rows if table else _rows(file, config.input, fitted.task.n_texts)
+            pairs = _examples(fitted, rows, config)
+        out.write(output.header(table.columns if table else None))
+        for batch in _batches(pairs):
+            examples = [example for _, example in batch]
+            predictions = fitted.predict(_kept(fitted, examples))
             n_texts += len(batch)
-            for example, prediction in zip(batch, fitted.predict(batch), strict=True):
-                out.write(_format(fitted, example, prediction, is_conll=is_conll))
+            n_empty += sum(not all(example.texts) for example in examples)
+            for (row, example), prediction in zip(batch, predictions, strict=True):
+                out.write(output.format(row, fitted.task.to_record(example, prediction)))
             out.flush()
-    return TaskPredictResult(n_texts, config.out)
+    if n_empty and (config.out == "-" or fitted.config.task == "tagging"):
+        _warn_about_empty(n_texts, n_empty, fitted.config.task)
+    return TaskPredictResult(n_texts, config.out, n_empty)
 
 
-def _has_conll_suffix(path: str) -> bool:
-    return Path(path).suffix in CONLL_SUFFIXES
+def _warn_about_empty(n_texts: int, n_empty: int, task: TaskName) -> None:
+    advice = ""
+    if task == "tagging":
+        advice = " If the file has one word per line, its name must end in .conll."
+    logger.warning(
+        "%s of %s texts without words: their predictions are empty.%s",
+        f"{n_empty:,}",
+        f"{n_texts:,}",
+        advice,
+    )
+
+
+def _kept(fitted: FittedTask | LookupModel, examples: Sequence[Example]) -> Sequence[Example]:
+    """Replace texts without words by a placeholder if the labels of such texts were trained."""
+    is_kept = fitted.config.examples.empty == "keep" and isinstance(fitted.task, Classification)
+    return [with_placeholder(example) for example in examples] if is_kept else examples
+
+
+def _rows(file: BinaryIO, name: str, n_texts: int) -> Iterator[InputRow]:
+    """Yield the lines of plain text, split only at newline characters.
+
+    Args:
+        file: The file.
+        name: File name, for error messages.
+        n_texts: Number of texts per line, separated by tabs.
+    """
+    for number, data in enumerate(file, start=1):
+        line = decoded_line(data, name, number).removesuffix("\n").removesuffix("\r")
+        location = f"{label_of(name)}, line {number}"
+        texts = line.split("\t") if n_texts > 1 else [line]
+        if not line.strip():
+            texts = [""] * n_texts
+        if len(texts) != n_texts:
+            raise InputError(
+                f"{location} has {len(texts)} texts separated by tabs (expected {n_texts})."
+            )
+        yield InputRow(location, tuple(texts))
 
 
 def _examples(
-    fitted: FittedTask | LookupModel, lines: Iterable[str], config: TaskPredictConfig
-) -> Iterator[Example]:
-    """Yield an example for each line.
-
-    Args:
-        fitted: The model.
-        lines: Input lines. If the task has several texts per example, they are separated by tabs.
-        config: Options of the command.
-    """
-    name, pretokenized = config.input, config.pretokenized
+    fitted: FittedTask | LookupModel, rows: Iterable[InputRow], config: TaskPredictConfig
+) -> Iterator[RowExample]:
+    """Yield each row and its example."""
+    pretokenized = config.pretokenized
     split = splitter(fitted.config, fitted.elmo, pretokenized=pretokenized)
     tokenizer = task_tokenizer(fitted.config, fitted.elmo)
     check = TextCheck(tokenizer, pretokenized=pretokenized, remedy=FIT_REMEDY)
-    task = fitted.task
-    for number, line in enumerate(lines, start=1):
-        check.add(line)
-        texts = line.split("\t") if task.n_texts > 1 else [line]
-        if len(texts) != task.n_texts:
-            raise InputError(
-                f"{label_of(name)}, line {number} has {len(texts)} texts separated by tabs "
-                f"(expected {task.n_texts})."
-            )
+    for number, row in enumerate(rows, start=1):
+        for text in row.texts:
+            if isinstance(text, str):
+                check.add(text)
         try:
-            example = task.make_example(texts, split)
+            example = fitted.task.make_example(row.texts, split)
         except (InputError, FormatError) as error:
-            raise InputError(f"{label_of(name)}, line {number}: {error}") from None
-        if not all(example.texts):
-            raise InputError(
-                f"{label_of(name)}, line {number} {_empty_problem(task)}. Remove the line; there "
-                f"is exactly one prediction per line.{_conll_advice(fitted)}"
-            )
-        yield replace(example, id=str(number))
+            if any(map(_has_words, row.texts)):
+                raise InputError(f"{row.location}: {error}") from None
+            example = Example(((),))
+        yield row, replace(example, id=str(number))
     check.finish()
 
 
-def _empty_problem(task: Task | LookupIndex) -> str:
-    return "has no words" if task.n_texts == 1 else "has a text without words"
+def _has_words(text: str | Sequence[str]) -> bool:
+    return bool(text.strip() if isinstance(text, str) else text)
 
 
-def _conll_advice(fitted: FittedTask | LookupModel) -> str:
-    if fitted.config.task != "tagging":
-        return ""
-    return " A file of words in columns needs the extension .conll."
-
-
-def _batches(examples: Iterable[Example]) -> Iterator[Sequence[Example]]:
-    """Yield batches of examples; if an example is invalid, first yield those before it."""
-    batch: list[Example] = []
+def _batches(pairs: Iterable[RowExample]) -> Iterator[Sequence[RowExample]]:
+    """Yield batches of rows and examples; if one is invalid, first yield those before it."""
+    batch: list[RowExample] = []
     n_words = 0
     try:
-        for example in examples:
-            batch.append(example)
+        for row, example in pairs:
+            batch.append((row, example))
             n_words += sum(map(len, example.texts))
             if len(batch) == MAX_TEXTS or n_words >= MAX_WORDS:
                 yield batch
@@ -189,23 +215,6 @@ def _batches(examples: Iterable[Example]) -> Iterator[Sequence[Example]]:
         raise
     if batch:
         yield batch
-
-
-def _format(
-    fitted: FittedTask | LookupModel, example: Example, prediction: object, *, is_conll: bool
-) -> str:
-    """Format a prediction as a JSON line or as CoNLL columns."""
-    record = fitted.task.to_record(example, prediction)
-    if not is_conll:
-        return json.dumps(record, ensure_ascii=False) + "\n"
-    pairs = zip(record["words"], record["tags"], strict=True)
-    return "".join(f"{word}\t{tag}\n" for word, tag in pairs) + "\n"
-
-
-def _lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of a file, split only at newline characters."""
-    for number, data in enumerate(file, start=1):
-        yield decoded_line(data, name, number)
 
 
 @contextmanager

@@ -1,17 +1,18 @@
 """Input files of `elmo task predict` other than plain text: tables, JSON lines and CoNLL files."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from elmo.config import TaskConfig, TaskPredictConfig
 from elmo.corpus.compressed_files import plain_name
-from elmo.errors import ConfigError, FormatError
+from elmo.errors import ConfigError
 from elmo.tasks.examples import Example
 from elmo.tasks.load_examples import WORD_FIELDS, column_list
 from elmo.tasks.readers.columns import read_conll, read_conllu
-from elmo.tasks.readers.delimited_tables import column_names, read_table
-from elmo.tasks.readers.json_records import field_names, read_jsonl
+from elmo.tasks.readers.delimited_tables import column_names, table_records
+from elmo.tasks.readers.json_records import field_names, field_value, records, text_value
 from elmo.tasks.readers.sentence_pair_files import TEXTS
 from elmo.tasks.readers.text_lines import read_text
 
@@ -21,44 +22,96 @@ CONLL_SUFFIXES = (".conll", ".iob", ".bio")
 _CONLLU_SUFFIX = ".conllu"
 
 
-def table_lines(config: TaskPredictConfig, task: TaskConfig) -> Iterator[str] | None:
-    """Return the texts of a table as lines, with tabs between the texts of a row.
+class InputRow(NamedTuple):
+    """A row of an input file, for which there is one prediction."""
 
-    Line breaks and tabs in a text are replaced by spaces, which keeps the positions of characters.
+    location: str
+    """File and line, for error messages."""
+    texts: tuple[str | Sequence[str], ...]
+    """Texts, raw or as words."""
+    id: Any = None
+    """Value in the id column; None if there is none."""
+
+
+class InputTable(NamedTuple):
+    """A table or JSON lines."""
+
+    columns: tuple[str, ...]
+    """Names of the text columns."""
+    rows: list[InputRow]
+    """Rows in the order of the file."""
+
+
+def input_table(config: TaskPredictConfig, task: TaskConfig) -> InputTable | None:
+    """Read a table or JSON lines.
 
     Args:
         config: Options of the command.
         task: Options of the model, which contain the columns of its training set.
 
     Returns:
-        The lines, or None if the input is plain text. A file with tabs is a table if its first line
+        The table, or None if the input is plain text. A file with tabs is a table if its first line
         names the columns of the texts.
     """
     path = Path(config.input)
     suffix = _suffix(config.input)
     if suffix not in (*_JSON_SUFFIXES, *_TABLE_SUFFIXES):
-        if config.text_column is not None:
-            raise ConfigError(
-                f"--text-column has no effect: {config.input} is read as plain text. Tables and "
-                f"JSON lines end in {', '.join((*_TABLE_SUFFIXES, *_JSON_SUFFIXES))}."
-            )
+        for flag, column in _column_flags(config):
+            if column is not None:
+                raise ConfigError(
+                    f"{flag} has no effect: {config.input} is read as plain text. Tables and "
+                    f"JSON lines end in {', '.join((*_TABLE_SUFFIXES, *_JSON_SUFFIXES))}."
+                )
         return None
     encoding = task.examples.encoding
     content = read_text(path, encoding)
     is_json = suffix in _JSON_SUFFIXES
     names = field_names(path, content) if is_json else column_names(path, content)
     given = config.text_column or task.examples.text_column
-    columns = _default_columns(task.task, names) if given is None else column_list(given)
-    if suffix == ".tsv" and config.text_column is None and not set(columns) <= set(names):
+    columns = default_columns(task.task, names) if given is None else column_list(given)
+    has_flags = any(column is not None for _, column in _column_flags(config))
+    if suffix == ".tsv" and not has_flags and not set(columns) <= set(names):
         return None
-    # Texts are not split here: each is a single word.
-    reader = read_jsonl if is_json else read_table
-    examples = reader(path, text=columns, label=None, split=lambda text: [text], encoding=encoding)
-    return _lines([(str(example.location), example.texts) for example in examples])
+    read = _json_rows if is_json else _table_rows
+    return InputTable(columns, list(read(path, content, columns, config.id_column)))
 
 
-def conll_examples(config: TaskPredictConfig, task: TaskConfig) -> list[Example] | None:
-    """Return the sentences of a CoNLL or CoNLL-U file without tags.
+def _column_flags(config: TaskPredictConfig) -> list[tuple[str, str | None]]:
+    return [("--text-column", config.text_column), ("--id-column", config.id_column)]
+
+
+def _table_rows(
+    path: Path, content: str, columns: tuple[str, ...], id_column: str | None
+) -> Iterator[InputRow]:
+    options = [(column, "--text-column") for column in columns]
+    if id_column is not None:
+        options.append((id_column, "--id-column"))
+    n = len(columns)
+    for location, cells in table_records(path, content, options):
+        yield InputRow(location, tuple(cells[:n]), cells[n] if cells[n:] else None)
+
+
+def _json_rows(
+    path: Path, content: str, columns: tuple[str, ...], id_column: str | None
+) -> Iterator[InputRow]:
+    for location, record in records(path, content):
+        texts = [
+            # A missing text has no words.
+            ""
+            if record.get(name, ...) is None
+            else text_value(field_value(record, name, "--text-column", location), name, location)
+            for name in columns
+        ]
+        row_id = None
+        if id_column is not None:
+            row_id = field_value(record, id_column, "--id-column", location)
+        yield InputRow(str(location), tuple(texts), row_id)
+
+
+def conll_examples(
+    config: TaskPredictConfig, task: TaskConfig
+) -> list[tuple[InputRow, Example]] | None:
+    """Return the sentences of a CoNLL or CoNLL-U file without tags, as rows and examples.
 
     Args:
         config: Options of the command.
@@ -75,43 +128,34 @@ def conll_examples(config: TaskPredictConfig, task: TaskConfig) -> list[Example]
             f"{config.input}: CoNLL files are only supported for tagging, and {config.model} is a "
             f"model for {task.task}. Use a file with one text per line."
         )
-    for flag, is_set in (
-        ("--pretokenized", config.pretokenized),
-        ("--text-column", config.text_column is not None),
-    ):
+    columns = [(flag, column is not None) for flag, column in _column_flags(config)]
+    for flag, is_set in [("--pretokenized", config.pretokenized), *columns]:
         if is_set:
             raise ConfigError(
                 f"{flag} has no effect: {config.input} is a CoNLL file, with one word per line."
             )
     read = read_conllu if suffix == _CONLLU_SUFFIX else read_conll
     examples = read(Path(config.input), tags=None, encoding=task.examples.encoding)
-    return [replace(example, id=str(number)) for number, example in enumerate(examples, start=1)]
+    return [
+        (InputRow(str(example.location), example.texts), replace(example, id=str(number)))
+        for number, example in enumerate(examples, start=1)
+    ]
 
 
 def _suffix(path: str) -> str:
     return Path(plain_name(Path(path).name)).suffix.lower()
 
 
-def _default_columns(task: str, names: Collection[str]) -> tuple[str, ...]:
-    """Return the columns of the texts, if neither the command nor the training set names them."""
+def default_columns(task: str, names: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of the texts, if neither the command nor the training set names them.
+
+    Args:
+        task: Name of the task.
+        names: Columns of the table; empty for plain text.
+    """
     if task == "sentence_pairs":
         return next((pair for pair in TEXTS if set(pair) <= set(names)), TEXTS[0])
     if task == "question_answering":
         return ("question", "passage" if "passage" in names else "context")
     candidates = WORD_FIELDS if task == "tagging" else ("text",)
     return (next((name for name in candidates if name in names), "text"),)
-
-
-def _lines(rows: list[tuple[str, tuple[tuple[str, ...], ...]]]) -> Iterator[str]:
-    for location, texts in rows:
-        for words in texts:
-            if len(words) > 1:
-                raise FormatError(f"{location}: the text is a list of words; expected a string.")
-            if not words[0].strip():
-                raise FormatError(f"{location}: the row has an empty text. Remove the row.")
-        yield "\t".join("".join(_flat(words[0])) for words in texts)
-
-
-def _flat(text: str) -> Iterator[str]:
-    """Yield the characters of a text, with a space for each white-space character."""
-    return (" " if character.isspace() else character for character in text)

@@ -533,4 +533,4 @@ def test_fit_evaluate_and_predict_commands_support_coreference(tmp_path):
             words = record["words"][mention["start"] : mention["end"]]
             assert mention["text"] == " ".join(words)
     result = elmo("predict", tmp_path / "run", "-", stdin=" \n")
-    assert "line 1 has no words. Remove the line" in result.stderr
+    assert json.loads(result.stdout) == {"words": [], "clusters": []}

@@ -146,5 +146,7 @@ def test_fit_evaluate_and_predict_commands_support_sentence_pairs(tmp_path):
     assert set(record["probabilities"]) == {"same", "other"}
     result = elmo("predict", tmp_path / "run", "-", stdin="a\tb\nonly one\n")
     assert "line 2 has 1 texts separated by tabs (expected 2)" in result.stderr
-    result = elmo("predict", tmp_path / "run", "-", stdin="a\t \n")
-    assert "line 1 has a text without words. Remove the line" in result.stderr
+    result = elmo("predict", tmp_path / "run", "-", stdin="a\t \n\n")
+    records = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [record["texts"] for record in records] == [[["a"], []], [[], []]]
+    assert [record["label"] for record in records] == [None, None]

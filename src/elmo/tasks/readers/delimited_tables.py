@@ -11,7 +11,7 @@ from pathlib import Path
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, FormatError, did_you_mean
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, to_words
+from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, report_skipped, to_words
 from elmo.tasks.readers.text_lines import read_text, split_lines
 from elmo.text.line_splitter import SplitFunction
 
@@ -54,6 +54,7 @@ def read_table(
     label_column = None if label is None else _find_column(path, header, label, "--label-column")
     id_column = None if id is None else _find_column(path, header, id, "id")
     examples: list[Example] = []
+    n_skipped = 0
     for location, row in rows:
         if row_filter is not None and not row_filter(_to_dict(header, row), location):
             continue
@@ -61,25 +62,29 @@ def read_table(
         if target == "":
             raise FormatError(f"{location}: the column {label!r} is empty. Correct the row.")
         texts = to_words([row[column] for column in text_columns], split, empty, location)
-        if texts is not None:
-            name = "" if id_column is None else row[id_column]
-            examples.append(Example(texts, target, name, location=location))
+        if texts is None:
+            n_skipped += 1
+            continue
+        name = "" if id_column is None else row[id_column]
+        examples.append(Example(texts, target, name, location=location))
+    report_skipped(path, n_skipped)
     if not examples and row_filter is None:
         raise FormatError(f"{path}: contains no rows below the header.")
     return examples
 
 
-def table_records(path: Path, text: str, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+def table_records(
+    path: Path, text: str, columns: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, list[str]]]:
     """Yield the location of each row and its cells in the given columns.
 
     Args:
         path: Path to the file, for the delimiter and error messages.
         text: Content of the file.
-        columns: Names of the columns.
+        columns: Names of the columns, each with the option that selects it, for error messages.
     """
     header, rows = _read_columns(path, text)
-    numbers = [_find_column(path, header, name, "--text-column") for name in columns[:-1]]
-    numbers.append(_find_column(path, header, columns[-1], "--label-column"))
+    numbers = [_find_column(path, header, name, option) for name, option in columns]
     for location, row in rows:
         yield location, [row[number] for number in numbers]
 

@@ -8,7 +8,7 @@ from typing import Any
 from elmo.errors import FormatError, did_you_mean, shortened
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.json_location import JSONLocation, Location
-from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, to_words
+from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, report_skipped, to_words
 from elmo.tasks.readers.text_lines import read_text, split_lines
 from elmo.text.line_splitter import SplitFunction
 
@@ -43,15 +43,17 @@ def read_jsonl(
     """
     names = [text] if isinstance(text, str) else list(text)
     examples: list[Example] = []
+    n_skipped = 0
     for location, record in records(path, read_text(path, encoding)):
         if row_filter is not None and not row_filter(record, location):
             continue
         values = [
-            _text(field_value(record, name, "--text-column", location), name, location)
+            text_value(field_value(record, name, "--text-column", location), name, location)
             for name in names
         ]
         texts = to_words(values, split, empty, location)
         if texts is None:
+            n_skipped += 1
             continue
         target = None
         if label is not None:
@@ -63,6 +65,7 @@ def read_jsonl(
             )
         name = "" if id is None or record.get(id) is None else str(record[id])
         examples.append(Example(texts, target, name, location=location))
+    report_skipped(path, n_skipped)
     if not examples and row_filter is None:
         raise FormatError(f"{path}: contains no records.")
     return examples
@@ -143,7 +146,14 @@ def field_value(record: dict[str, Any], name: str, option: str, location: Locati
     return record[name]
 
 
-def _text(value: Any, name: str, location: Location) -> str | list[str]:
+def text_value(value: Any, name: str, location: Location) -> str | list[str]:
+    """Check and return the value of a text field: a string or a list of words.
+
+    Args:
+        value: The value.
+        name: Name of the field, for error messages.
+        location: File and line, for error messages.
+    """
     if isinstance(value, str):
         return replace_lone_surrogates(value)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):

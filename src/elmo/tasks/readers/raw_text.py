@@ -1,11 +1,17 @@
 """Tokenization of raw text, and handling of texts without words."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from elmo.errors import ConfigError, FormatError
+from elmo.tasks.examples import Example
 from elmo.tasks.readers.json_location import Location
 from elmo.text.line_splitter import SplitFunction
+
+logger = logging.getLogger(__name__)
 
 # Handling of a text without words: raise an error; keep the example with the placeholder word
 # below, so that a score counts every text of an official file (NSMC has 5 such texts in 150,000
@@ -51,3 +57,15 @@ def to_words(
             )
         word_lists.append(words or (PLACEHOLDER,))
     return tuple(word_lists)
+
+
+def report_skipped(path: Path, n_skipped: int) -> None:
+    """Log the number of rows that were skipped because a text has no words, if there are any."""
+    if n_skipped:
+        rows = "row" if n_skipped == 1 else "rows"
+        logger.warning("%s: skipped %d %s with a text without words.", path, n_skipped, rows)
+
+
+def with_placeholder(example: Example) -> Example:
+    """Return an example in which the placeholder replaces texts without words."""
+    return replace(example, texts=tuple(words or (PLACEHOLDER,) for words in example.texts))

@@ -95,7 +95,9 @@ def _questions(
     value = None
     if text.strip() and text.lstrip()[0] not in "{[":
         names = _flat_names(column_names(path, text), columns, label)
-        for row_location, (question, context, answer) in table_records(path, text, names):
+        options = ("--text-column", "--text-column", "--label-column")
+        rows = table_records(path, text, list(zip(names, options, strict=True)))
+        for row_location, (question, context, answer) in rows:
             answers: list[Answer] = [(answer.strip(), None)] if answer.strip() else []
             yield row_location, context, question, answers, ""
         return
