@@ -73,6 +73,15 @@ def test_every_command_has_json_option_and_calls_its_output_out(word):
     assert ("--out " in shown) == ("out" in names)
 
 
+def test_help_of_task_fit_shows_the_defaults_of_the_tasks():
+    shown = " ".join(elmo("task", "fit", "--help").output.replace("-\n", "-").split())
+    epochs = shown.split("--epochs <float>")[1].split("]")[0]
+    assert "default: 20; " in epochs
+    assert epochs.endswith("tagging: 10")
+    batch_size = shown.split("--batch-size <int>")[1].split("]")[0]
+    assert batch_size.endswith("[coreference: 1")
+
+
 def test_long_list_of_choices_is_shown_in_the_help_text_of_the_option():
     shown = " ".join(elmo("task", "fit", "--help").output.split())
     assert "--reader <name>" in shown

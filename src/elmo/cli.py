@@ -16,6 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -355,6 +356,7 @@ def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
         notes.append("required")
     elif leaf.default is not None and leaf.default is not False and leaf.default != ():
         notes.append(f"default: {_default_text(leaf.default)}")
+    notes += _task_defaults(command.presets.get("task")).get((*leaf.path, leaf.name), [])
     text, metavar = leaf.help, f"<{leaf.type_name}>"
     if len(metavar) > MAX_METAVAR:
         text, metavar = f"{text} One of: {leaf.type_name.replace('|', ', ')}.", "<name>"
@@ -370,6 +372,28 @@ def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
         show_default=False,
         rich_help_panel=f"{leaf.title}{names}" if leaf.title else None,
     )
+
+
+@cache
+def _task_defaults(folder: str | None) -> dict[tuple[str, ...], list[str]]:
+    """Return the values that tasks have instead of a default, by the path of the option.
+
+    Args:
+        folder: Subfolder with the presets of the tasks; None if the command has none.
+    """
+    if folder is None:
+        return {}
+    import yaml
+
+    notes: dict[tuple[str, ...], list[str]] = {}
+    for task, path in presets(folder).items():
+        for name, value in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+            options = value if isinstance(value, dict) else {None: value}
+            for option, default in options.items():
+                key = (name,) if option is None else (name, option)
+                notes.setdefault(key, []).append(f"{task}: {_default_text(default)}")
+    notes.pop(("task",))
+    return notes
 
 
 def _config_file(text: str, command: Command) -> inspect.Parameter:
