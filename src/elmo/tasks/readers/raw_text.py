@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from elmo.errors import ConfigError, FormatError
+from elmo.progress import format_count
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.json_location import Location
 from elmo.text.line_splitter import SplitFunction
@@ -62,8 +63,8 @@ def to_words(
 def report_skipped(path: Path, n_skipped: int) -> None:
     """Log the number of rows that were skipped because a text has no words, if there are any."""
     if n_skipped:
-        rows = "row" if n_skipped == 1 else "rows"
-        logger.warning("%s: skipped %d %s with a text without words.", path, n_skipped, rows)
+        rows = format_count(n_skipped, "row")
+        logger.warning("%s: skipped %s with a text without words.", path, rows)
 
 
 def with_placeholder(example: Example) -> Example:
