@@ -5,6 +5,7 @@ import dataclasses
 import pickle
 import re
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -270,6 +271,19 @@ def test_tokenizer_package_is_only_needed_to_encode_strings(
             call("a b")
     elmo.save_pretrained(tmp_path / "again")
     assert ELMo.from_pretrained(tmp_path / "again").config.text.tokenizer == name
+
+
+@pytest.mark.parametrize(("tokenizer", "warns"), [("korean", True), ("whitespace", False)])
+def test_words_of_decomposed_hangul_are_encoded_with_a_warning(caplog, tokenizer, warns):
+    text = dataclasses.replace(TINY.text, tokenizer=tokenizer)
+    elmo = ELMo(random_model(dataclasses.replace(TINY, text=text), scale=1.5))
+    korean._warn_once.cache_clear()
+    elmo.encode([["학교", "에"]])
+    assert not caplog.records
+    for _ in range(2):
+        elmo.encode([[unicodedata.normalize("NFD", word) for word in ("학교", "에")]])
+    assert len(caplog.records) == warns
+    assert ("normalize the text to NFC" in caplog.text) == warns
 
 
 def test_only_layer_mixes_are_trained_by_default(tmp_path, tiny):

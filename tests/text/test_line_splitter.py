@@ -3,6 +3,7 @@
 import lzma
 import os
 import sys
+import unicodedata
 from itertools import islice
 from pathlib import Path
 
@@ -84,6 +85,38 @@ def test_text_check_accepts_tokenized_text_without_the_package_of_the_tokenizer(
     korean._kiwi.cache_clear()
     TextCheck("korean", pretokenized=True, remedy=CONVERT_REMEDY).check(KOREAN)
     assert not caplog.records
+
+
+@pytest.mark.parametrize("language", ["en", "English", "English (biomedical)"])
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("나는 은행에 갔다 .", "Use --model small-ko for Korean."),
+        ("Она пошла в банк .", "elmo download --list shows models of other languages."),
+        ("She said 안녕 to him .", None),
+        ("Élan naïf café 3.14 .", None),
+    ],
+)
+def test_text_check_warns_about_a_script_that_an_english_model_does_not_know(
+    caplog, language, line, remedy
+):
+    def check(language):
+        caplog.clear()
+        TextCheck("english", pretokenized=False, remedy="", language=language).check([line])
+        return caplog.text
+
+    assert (remedy or "") in check(language)
+    assert bool(caplog.text) == (remedy is not None)
+    assert not check("ru")
+    assert not check(None)
+
+
+def test_text_check_warns_about_tokenized_text_of_decomposed_hangul(caplog):
+    korean._warn_once.cache_clear()
+    for _ in range(2):
+        line = unicodedata.normalize("NFD", "나 는 갔 다 .")
+        TextCheck("korean", pretokenized=True, remedy="").check([line])
+    assert len([record for record in caplog.records if "NFC" in record.message]) == 1
 
 
 def test_text_check_warns_once_as_soon_as_the_sample_is_complete(caplog, monkeypatch):

@@ -310,7 +310,7 @@ def test_korean_tokenizer_splits_text_into_morphemes(text: str, expected: str) -
 
 
 def test_korean_tokenizer_splits_decomposed_hangul_like_composed_with_one_warning(caplog) -> None:
-    korean._warn_decomposed.cache_clear()
+    korean._warn_once.cache_clear()
     tokenizer = cached_tokenizer("korean")
     text = "나는 café에서 👍 학교에 갔다."
     decomposed = "".join(unicodedata.normalize("NFD", c) if "가" <= c <= "힣" else c for c in text)

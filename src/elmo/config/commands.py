@@ -55,8 +55,8 @@ class EmbedConfig:
     batch_size: int | None = None
     """Number of sentences per batch. Default: chosen per device; 64 with --state carry."""
     pretokenized: bool = False
-    """The words of the text are separated by spaces. Default: split each line with the model's
-    tokenizer."""
+    """The words of the text are separated by spaces, for small-ko its morphemes. Default: split
+    each line with the model's tokenizer."""
     sentences: Literal["line", "split"] = "line"
     """line: each line or record is one sentence. split: it is split into sentences, each of which
     keeps the number of its line or record (line) in the output."""
@@ -236,8 +236,8 @@ class EvaluateConfig:
     """Split of a prepared corpus to evaluate on. Default: test, or valid if there is no test
     split."""
     pretokenized: bool = False
-    """The words of the text are separated by spaces. Default: split each line with the model's
-    tokenizer."""
+    """The words of the text are separated by spaces, for small-ko its morphemes. Default: split
+    each line with the model's tokenizer."""
     sentences: Literal["line", "split"] | None = None
     """line: each line is a sentence. split: each line is split into sentences. Default: as in the
     training of the model, or line if the model does not record it."""

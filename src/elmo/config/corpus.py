@@ -28,8 +28,8 @@ class ReadingConfig:
     text_column: str = "text"
     """Name of the column or JSON field that contains the text."""
     pretokenized: bool = False
-    """The words of the text are separated by spaces. The tokenizer is stored in the model, but not
-    applied to this text."""
+    """The words of the text are separated by spaces, with --tokenizer korean its morphemes. The
+    tokenizer is stored in the model, but not applied to this text."""
 
     def __post_init__(self) -> None:
         """Validate conflicting options."""

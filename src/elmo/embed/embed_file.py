@@ -27,6 +27,7 @@ from elmo.embed.vector_writers import (
     open_vector_file,
 )
 from elmo.errors import ConfigError, OutputError
+from elmo.formats.attribution import LANGUAGE
 from elmo.kernels.device import default_device, move
 from elmo.progress import Progress, duration, progress_message
 from elmo.text.line_splitter import CONVERT_REMEDY, TextCheck, line_splitter
@@ -78,7 +79,12 @@ def embed(config: EmbedConfig) -> EmbedResult:
         window_words = WINDOW_WORDS.get(run.device.type, WINDOW_WORDS["cpu"])
         tokenizer = model.config.text.tokenizer
         split = line_splitter(tokenizer, pretokenized=config.pretokenized)
-        check = TextCheck(tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY)
+        check = TextCheck(
+            tokenizer,
+            pretokenized=config.pretokenized,
+            remedy=CONVERT_REMEDY,
+            language=model.attribution.get(LANGUAGE),
+        )
         started = time.monotonic()
         n_sentences = n_words = n_empty = 0
         rows = RowReader(config, split).rows(file, check.add)

@@ -25,6 +25,7 @@ from elmo.model.bilm import distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork, ELMoOutput
 from elmo.progress import Progress
+from elmo.text.korean import KoreanTokenizer, warn_if_decomposed
 from elmo.text.text_values import check_string, iterate_sentences, sentence_words
 from elmo.text.token_batches import Sentence, token_mapper
 from elmo.text.tokenizer import (
@@ -241,6 +242,8 @@ class ELMo(nn.Module):
                 split.append(self.tokenizer.words(sentence))
             else:
                 split.append(sentence_words(sentence, number))
+                if self._tokenizer_name == KoreanTokenizer.name:
+                    warn_if_decomposed(" ".join(split[-1]))
         return split
 
     # ------------------------------------------------------------------------ vectors out

@@ -42,6 +42,7 @@ from elmo.embed.local_workers import run_locally
 from elmo.embed.ray_workers import import_ray, run_on_ray
 from elmo.embed.shard_worker import ShardJob, load_model, with_absolute_paths
 from elmo.errors import ConfigError, interruption_note
+from elmo.formats.attribution import LANGUAGE
 from elmo.kernels.device import check_device, default_device
 from elmo.progress import Progress, format_count
 from elmo.text.line_splitter import (
@@ -213,7 +214,10 @@ def _load_or_make_plan(
     # Check before anything is written.
     check_free_space(folder.path, estimated_bytes(plan, plan.tasks))
     check = TextCheck(
-        model.config.text.tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY
+        model.config.text.tokenizer,
+        pretokenized=config.pretokenized,
+        remedy=CONVERT_REMEDY,
+        language=model.attribution.get(LANGUAGE),
     )
     if plan.tasks:
         names = [str(folder.path / ROWS)] if has_rows else [text.name for text in texts]

@@ -27,6 +27,7 @@ from elmo.corpus.sentence_reader import read_corpus, reject_file_options
 from elmo.corpus.shards import Corpus, DistinctWords, Split, is_corpus
 from elmo.corpus.token_tables import TokenTables, token_tables
 from elmo.errors import ConfigError
+from elmo.formats.attribution import LANGUAGE
 from elmo.formats.load import read
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.training_record import SENTENCES
@@ -443,7 +444,12 @@ def _read_text(config: EvaluateConfig, model: Pretrained) -> EvaluationText:
         input_format=config.input_format,
         text_column=config.text_column,
     )
-    check = TextCheck(tokenizer, pretokenized=config.pretokenized, remedy=CONVERT_REMEDY)
+    check = TextCheck(
+        tokenizer,
+        pretokenized=config.pretokenized,
+        remedy=CONVERT_REMEDY,
+        language=model.attribution.get(LANGUAGE),
+    )
     words, split = read_corpus(config.text, reading, check)
     if not split.n_sentences:
         raise ConfigError(f"{', '.join(config.text)}: the text has no sentences.")

@@ -56,7 +56,7 @@ def _compose(text: str) -> tuple[str, list[int] | None]:
     """
     if _DECOMPOSED.search(text) is None:
         return text, None
-    _warn_decomposed()
+    _warn_once()
     parts: list[str] = []
     offsets: list[int] = []
     end = 0
@@ -67,9 +67,14 @@ def _compose(text: str) -> tuple[str, list[int] | None]:
     return "".join((*parts, text[end:])), [*offsets, *range(end, len(text) + 1)]
 
 
+def warn_if_decomposed(text: str) -> None:
+    """Warn, once per process, if a text contains decomposed Hangul."""
+    if _DECOMPOSED.search(text) is not None:
+        _warn_once()
+
+
 @cache
-def _warn_decomposed() -> None:
-    """Warn once per process."""
+def _warn_once() -> None:
     logger.warning(
         "The text contains decomposed Hangul (Unicode NFD, as in file names of macOS). Its words "
         "have other vectors than the usual composed form; normalize the text to NFC first."
@@ -82,8 +87,8 @@ def _kiwi() -> Any:
         from kiwipiepy import Kiwi
     except ImportError:
         raise MissingExtra(
-            "The korean tokenizer (not needed for tokenized text: lists of words in Python, or "
-            "--pretokenized)",
+            "The korean tokenizer (not needed for text that is already split into morphemes: lists "
+            "of morphemes in Python, or separated by spaces with --pretokenized)",
             "ko",
         ) from None
     return Kiwi(num_workers=1)

@@ -1,7 +1,8 @@
 """How lines of text are split into words: by a tokenizer or, if they are tokenized, at spaces.
 
 A warning reports text that does not look as expected: raw text that is split at spaces, tokenized
-text that is tokenized again, or tokenized text with units that the tokenizer splits further.
+text that is tokenized again, tokenized text with units that the tokenizer splits further, or text
+in another script than that of the model.
 """
 
 import logging
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from elmo.errors import ElmoError
+from elmo.text.korean import KoreanTokenizer, warn_if_decomposed
 from elmo.text.tokenizer import (
     EnglishTokenizer,
     Tokenizer,
@@ -38,6 +40,8 @@ MIN_SPLIT_SHARE = 0.3
 CONVERT_REMEDY = "Store a tokenizer in the model with elmo convert --tokenizer"
 OPTION_REMEDY = "Choose a tokenizer with --tokenizer"
 
+_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
+_HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3]")
 _ALPHABETIC = re.compile(r"[^\W\d_]")
 _FINAL_PUNCTUATION = re.compile(r"\w.*[^\w\s]")
 # Not the dashes and signs that raw text also has between spaces.
@@ -73,17 +77,26 @@ def splits_at_spaces(tokenizer: str | None) -> bool:
 class TextCheck:
     """Warns if the first lines of a text do not look as expected; the text need not be complete."""
 
-    def __init__(self, tokenizer: str | None, *, pretokenized: bool, remedy: str) -> None:
+    def __init__(
+        self,
+        tokenizer: str | None,
+        *,
+        pretokenized: bool,
+        remedy: str,
+        language: str | None = None,
+    ) -> None:
         """Start with an empty sample.
 
         Args:
             tokenizer: Name of the tokenizer; None splits at white space.
             pretokenized: Whether the user states that the words are separated by spaces.
             remedy: What to do if raw text is split at spaces for lack of a tokenizer.
+            language: Language of the model, as a code or a name; None if it is not known.
         """
         self._tokenizer = tokenizer
         self._pretokenized = pretokenized
         self._remedy = remedy
+        self._language = language
         self._sample: list[str] = []
         self._n_words = 0
         self._is_done = False
@@ -101,6 +114,9 @@ class TextCheck:
         """Check the sample, unless it was checked before."""
         if not self._is_done:
             self._is_done = True
+            self._check_script()
+            if self._pretokenized and self._tokenizer == KoreanTokenizer.name:
+                warn_if_decomposed("\n".join(self._sample))
             if self._pretokenized or splits_at_spaces(self._tokenizer):
                 if not self._check_raw() and self._pretokenized:
                     self._check_units()
@@ -115,6 +131,25 @@ class TextCheck:
             if self._is_done:
                 return
         self.finish()
+
+    def _check_script(self) -> None:
+        """Warn if most letters of the text are not those of an English model."""
+        language = self._language or ""
+        if language != "en" and not language.startswith("English"):
+            return
+        text = "\n".join(self._sample)
+        n_letters = len(_ALPHABETIC.findall(text))
+        if 2 * len(_HANGUL.findall(text)) > n_letters:
+            remedy = "Use --model small-ko for Korean"
+        elif 2 * len(_LATIN.findall(text)) < n_letters:
+            remedy = "elmo download --list shows models of other languages"
+        else:
+            return
+        logger.warning(
+            "The model was trained on English text, but most letters of this text are not Latin, "
+            "so its vectors and perplexities mean little. %s.",
+            remedy,
+        )
 
     def _check_raw(self) -> bool:
         """Warn if the text looks like raw text, and return whether it does."""
