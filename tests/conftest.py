@@ -17,7 +17,7 @@ from train_text import write_text
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, PrepareConfig, TextConfig
 from elmo.corpus.prepare_corpus import prepare
 from elmo.embed.embedder import ELMo
-from elmo.formats import bundled
+from elmo.formats import bilm_hdf5, bundled
 from elmo.formats.pretrained import Pretrained
 from elmo.kernels import native_ffi
 from elmo.model.initialization import initialize
@@ -32,6 +32,8 @@ TINY = ModelConfig(
     EncoderConfig(character_dim=4, filters=((1, 4), (2, 8), (3, 8)), n_highway=1),
     LSTMConfig(cell_dim=16, projection_dim=8),
 )
+# With the 50 characters per word that AllenNLP's files have.
+ALLENNLP = ModelConfig(TextConfig(max_characters=50), TINY.encoder, TINY.lstm)
 
 
 def pytest_collection_modifyitems(items):
@@ -138,6 +140,13 @@ def models(tmp_path, monkeypatch):
     monkeypatch.setattr(bundled, "FOLDER", tmp_path / "bundled")
     (tmp_path / "bundled").mkdir()
     return tmp_path / "bundled"
+
+
+@pytest.fixture
+def allennlp_files(tmp_path):
+    """Return the paths of an options file and a weight file of a tiny model."""
+    bilm_hdf5.write(random_model(ALLENNLP, scale=1.5), tmp_path / "model")
+    return tmp_path / "model" / "options.json", tmp_path / "model" / "weights.hdf5"
 
 
 @pytest.fixture

@@ -8,25 +8,17 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, random_model
+from conftest import ALLENNLP, random_model
 
 from elmo.compat.allennlp import Elmo, ElmoEmbedder, ScalarMix, batch_to_ids
-from elmo.config import ModelConfig, TextConfig
+from elmo.config import ModelConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.formats import bilm_hdf5
 from elmo.formats.model_cache import RECORD, model_folder_of
 from elmo.formats.published_models import MODELS
 
-CONFIG = ModelConfig(TextConfig(max_characters=50), TINY.encoder, TINY.lstm)
 BATCH = [["The", "bank", "."], ["A"], []]
-
-
-@pytest.fixture
-def files(tmp_path):
-    """Return the paths of an options file and a weight file."""
-    bilm_hdf5.write(random_model(CONFIG, scale=1.5), tmp_path / "model")
-    return tmp_path / "model" / "options.json", tmp_path / "model" / "weights.hdf5"
 
 
 def test_batch_to_ids_pads_and_reads_boundary_tokens():
@@ -44,9 +36,9 @@ def test_batch_to_ids_rejects_sentences_that_are_not_lists_of_words(batch):
         batch_to_ids(batch)
 
 
-def test_first_call_equals_elmo(files):
-    elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
-    reference = ELMo.from_pretrained(options=files[0], weights=files[1])
+def test_first_call_equals_elmo(allennlp_files):
+    elmo = Elmo(*allennlp_files, num_output_representations=1, dropout=0.0)
+    reference = ELMo.from_pretrained(options=allennlp_files[0], weights=allennlp_files[1])
     output = elmo(batch_to_ids(BATCH))
     expected = reference(reference.character_ids(BATCH))
     torch.testing.assert_close(
@@ -56,8 +48,8 @@ def test_first_call_equals_elmo(files):
     assert elmo.get_output_dim() == 16
 
 
-def test_state_is_carried_until_reset(files):
-    elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
+def test_state_is_carried_until_reset(allennlp_files):
+    elmo = Elmo(*allennlp_files, num_output_representations=1, dropout=0.0)
     ids = batch_to_ids(BATCH)
     first, second = (elmo(ids)["elmo_representations"][0] for _ in range(2))
     assert (first - second).abs().max() > 1e-4
@@ -67,8 +59,8 @@ def test_state_is_carried_until_reset(files):
     torch.testing.assert_close(elmo(ids)["elmo_representations"][0], first)
 
 
-def test_state_table_grows_and_keeps_further_rows(files):
-    elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
+def test_state_table_grows_and_keeps_further_rows(allennlp_files):
+    elmo = Elmo(*allennlp_files, num_output_representations=1, dropout=0.0)
     states = []
     for size in (1, 3, 2):
         elmo(batch_to_ids([["x", "y"]] * size))
@@ -78,18 +70,18 @@ def test_state_table_grows_and_keeps_further_rows(files):
     assert not torch.equal(states[2][:, 0], states[1][:, 0])
 
 
-def test_forward_accepts_more_than_three_dimensions(files):
-    elmo = Elmo(*files, num_output_representations=2, dropout=0.0)
+def test_forward_accepts_more_than_three_dimensions(allennlp_files):
+    elmo = Elmo(*allennlp_files, num_output_representations=2, dropout=0.0)
     ids = batch_to_ids([["a", "b"], ["c"], ["d"], []]).view(2, 2, 2, 50)
     output = elmo(ids)
     assert output["elmo_representations"][1].shape == (2, 2, 2, 16)
     assert output["mask"].shape == (2, 2, 2)
-    kept = Elmo(*files, num_output_representations=1, keep_sentence_boundaries=True)
+    kept = Elmo(*allennlp_files, num_output_representations=1, keep_sentence_boundaries=True)
     assert kept(ids)["elmo_representations"][0].shape == (2, 2, 4, 16)
 
 
-def test_only_mixes_are_trained_unless_requires_grad(files):
-    elmo = Elmo(*files, num_output_representations=1)
+def test_only_mixes_are_trained_unless_requires_grad(allennlp_files):
+    elmo = Elmo(*allennlp_files, num_output_representations=1)
     names = {name for name, value in elmo.named_parameters() if value.requires_grad}
     assert names == {
         "scalar_mix_0.gamma",
@@ -97,15 +89,15 @@ def test_only_mixes_are_trained_unless_requires_grad(files):
     }
     elmo.train()
     assert (elmo(batch_to_ids([["a"] * 30]))["elmo_representations"][0] == 0).any()
-    tuned = Elmo(*files, num_output_representations=1, requires_grad=True)
+    tuned = Elmo(*allennlp_files, num_output_representations=1, requires_grad=True)
     tuned(batch_to_ids(BATCH))["elmo_representations"][0].sum().backward()
     assert all(value.grad is not None for value in tuned.parameters())
 
 
-def test_cached_vocabulary_gives_same_vectors(files):
+def test_cached_vocabulary_gives_same_vectors(allennlp_files):
     words = ["@@PADDING@@", "The", "bank", ".", "A"]
-    plain = Elmo(*files, num_output_representations=1, dropout=0.0)
-    cached = Elmo(*files, num_output_representations=1, dropout=0.0, vocab_to_cache=words)
+    plain = Elmo(*allennlp_files, num_output_representations=1, dropout=0.0)
+    cached = Elmo(*allennlp_files, num_output_representations=1, dropout=0.0, vocab_to_cache=words)
     batch = [["The", "bank", "."], ["A"]]
     word_ids = torch.tensor([[1, 2, 3], [4, 0, 0]])
     nothing = torch.zeros(2, 3, 50, dtype=torch.long)
@@ -125,15 +117,15 @@ def test_cached_vocabulary_gives_same_vectors(files):
         cached._elmo_lstm(None, word_ids + 2)
 
 
-def test_state_dict_has_names_of_allennlp(files):
-    elmo = Elmo(*files, num_output_representations=2)
+def test_state_dict_has_names_of_allennlp(allennlp_files):
+    elmo = Elmo(*allennlp_files, num_output_representations=2)
     state = elmo.state_dict()
     assert "_elmo_lstm._token_embedder._char_embedding_weights" in state
     assert "_elmo_lstm._elmo_lstm.backward_layer_1.state_projection.weight" in state
     assert "scalar_mix_1.scalar_parameters.2" in state
     assert not [name for name in state if "bilm" in name]
     changed = {name: value + 1 for name, value in state.items()}
-    other = Elmo(*files, num_output_representations=2)
+    other = Elmo(*allennlp_files, num_output_representations=2)
     other.load_state_dict(changed)
     for name, value in other.state_dict().items():
         torch.testing.assert_close(value, changed[name])
@@ -148,8 +140,8 @@ def test_state_dict_has_names_of_allennlp(files):
         elmo.load_state_dict({**state, "_elmo_lstm._elmo_lstm.odd": torch.zeros(1)})
 
 
-def test_parameters_are_tensors_of_state_dict_in_same_order(files):
-    outer = torch.nn.ModuleDict({"embedder": Elmo(*files, num_output_representations=2)})
+def test_parameters_are_tensors_of_state_dict_in_same_order(allennlp_files):
+    outer = torch.nn.ModuleDict({"embedder": Elmo(*allennlp_files, num_output_representations=2)})
     outer.load_state_dict(outer.state_dict(), assign=True)
     parameters, state = dict(outer.named_parameters()), outer.state_dict()
     assert [*parameters] == [*state]
@@ -163,9 +155,11 @@ def test_parameters_are_tensors_of_state_dict_in_same_order(files):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_outputs_and_state_dict_have_dtype_of_module(files, dtype):
+def test_outputs_and_state_dict_have_dtype_of_module(allennlp_files, dtype):
     words = ["@@PADDING@@", "The", "bank"]
-    elmo = Elmo(*files, num_output_representations=1, dropout=0.0, vocab_to_cache=words).to(dtype)
+    elmo = Elmo(
+        *allennlp_files, num_output_representations=1, dropout=0.0, vocab_to_cache=words
+    ).to(dtype)
     assert {value.dtype for value in elmo.state_dict().values()} == {dtype}
     nothing = torch.zeros(1, 2, 50, dtype=torch.long)
     cached = elmo(nothing, torch.tensor([[1, 2]]))["elmo_representations"][0]
@@ -175,8 +169,8 @@ def test_outputs_and_state_dict_have_dtype_of_module(files, dtype):
     torch.testing.assert_close(cached, computed, rtol=0, atol=2e-2)
 
 
-def test_copied_and_saved_modules_are_independent(files, tmp_path):
-    elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
+def test_copied_and_saved_modules_are_independent(allennlp_files, tmp_path):
+    elmo = Elmo(*allennlp_files, num_output_representations=1, dropout=0.0)
     torch.save(elmo, tmp_path / "module.pt")
     ids = batch_to_ids(BATCH)
     for other in (copy.deepcopy(elmo), torch.load(tmp_path / "module.pt", weights_only=False)):
@@ -193,11 +187,11 @@ def test_copied_and_saved_modules_are_independent(files, tmp_path):
 @pytest.mark.parametrize("change", [{"projection_dim": 16}, {"cell_dim": 8}])
 def test_models_without_projections_are_supported(tmp_path, change):
     """AllenNLP itself cannot load models without these parameters."""
-    lstm = dataclasses.replace(CONFIG.lstm, **change)
-    encoder = CONFIG.encoder
+    lstm = dataclasses.replace(ALLENNLP.lstm, **change)
+    encoder = ALLENNLP.encoder
     if lstm.projection_dim == 16:
         encoder = dataclasses.replace(encoder, filters=((1, 8), (2, 8)), project=False)
-    config = ModelConfig(CONFIG.text, encoder, lstm)
+    config = ModelConfig(ALLENNLP.text, encoder, lstm)
     bilm_hdf5.write(random_model(config), tmp_path / "model")
     files = tmp_path / "model" / "options.json", tmp_path / "model" / "weights.hdf5"
     elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
@@ -211,14 +205,14 @@ def test_models_without_projections_are_supported(tmp_path, change):
     elmo.load_state_dict(elmo.state_dict())
 
 
-def test_load_state_dict_ignores_cached_vocabulary(files):
-    elmo = Elmo(*files, num_output_representations=1)
+def test_load_state_dict_ignores_cached_vocabulary(allennlp_files):
+    elmo = Elmo(*allennlp_files, num_output_representations=1)
     state = elmo.state_dict()
     elmo.load_state_dict({**state, "_elmo_lstm._word_embedding.weight": torch.zeros(3, 8)})
 
 
-def test_two_training_steps_and_disabled_state(files):
-    elmo = Elmo(*files, num_output_representations=1, requires_grad=True, dropout=0.0)
+def test_two_training_steps_and_disabled_state(allennlp_files):
+    elmo = Elmo(*allennlp_files, num_output_representations=1, requires_grad=True, dropout=0.0)
     ids = batch_to_ids(BATCH)
     for _ in range(2):  # the carried state must be detached from the graph of the last step
         elmo(ids)["elmo_representations"][0].sum().backward()
@@ -227,24 +221,24 @@ def test_two_training_steps_and_disabled_state(files):
     assert torch.equal(first, second)
 
 
-def test_module_can_be_shared_but_not_combined_with_files(files):
-    first = Elmo(*files, num_output_representations=1)
+def test_module_can_be_shared_but_not_combined_with_files(allennlp_files):
+    first = Elmo(*allennlp_files, num_output_representations=1)
     second = Elmo(module=first._elmo_lstm, num_output_representations=1)
     assert second._elmo_lstm is first._elmo_lstm
     assert copy.deepcopy(first).get_output_dim() == 16
     with pytest.raises(ConfigError, match="or module, not both"):
-        Elmo(*files, module=first._elmo_lstm)
-    for arguments in ((), (files[0],), ("ai2-original",)):
+        Elmo(*allennlp_files, module=first._elmo_lstm)
+    for arguments in ((), (allennlp_files[0],), ("ai2-original",)):
         for cls in (Elmo, ElmoEmbedder):
             with pytest.raises(ConfigError, match=r"weight_file is required.* download --list"):
                 cls(*arguments)
     with pytest.raises(FormatError, match="is a URL"):
-        Elmo("https://example.org/options.json", files[1])
+        Elmo("https://example.org/options.json", allennlp_files[1])
 
 
-def test_missing_weight_file_is_not_looked_up_elsewhere(files):
+def test_missing_weight_file_is_not_looked_up_elsewhere(allennlp_files):
     with pytest.raises(FormatError, match=r"weights: the file nope/weights\.hdf5 does not exist"):
-        Elmo(files[0], "nope/weights.hdf5", 1)
+        Elmo(allennlp_files[0], "nope/weights.hdf5", 1)
 
 
 def test_error_for_url_of_a_published_model_names_the_download_command():
@@ -258,29 +252,29 @@ def test_error_for_url_of_a_published_model_names_the_download_command():
 
 @pytest.mark.parametrize("by_name", [True, False])
 def test_weight_file_alone_is_the_name_of_a_downloaded_model_or_a_path(
-    files, tmp_path, monkeypatch, by_name
+    allennlp_files, tmp_path, monkeypatch, by_name
 ):
     monkeypatch.setenv("ELMO_HOME", str(tmp_path / "cache"))
     folder = model_folder_of("ai2-small")
     folder.mkdir(parents=True)
-    for path, file in zip(files, MODELS["ai2-small"].files, strict=True):
+    for path, file in zip(allennlp_files, MODELS["ai2-small"].files, strict=True):
         shutil.copy(path, folder / file.name)
     (folder / RECORD).write_text("{}")
     source = "ai2-small" if by_name else folder / MODELS["ai2-small"].files[1].name
     ids = batch_to_ids(BATCH)
-    expected = Elmo(*files, 1, dropout=0.0)(ids)["elmo_representations"][0]
+    expected = Elmo(*allennlp_files, 1, dropout=0.0)(ids)["elmo_representations"][0]
     for elmo in (Elmo(None, source, 1, dropout=0.0), Elmo(weight_file=source, dropout=0.0)):
         assert torch.equal(elmo(ids)["elmo_representations"][0], expected)
     assert ElmoEmbedder(weight_file=source).embed_sentence(["a"]).shape == (3, 1, 16)
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_documented_small_checkpoint_restores_a_module_with_a_frozen_model(files, native):
+def test_documented_small_checkpoint_restores_a_module_with_a_frozen_model(allennlp_files, native):
     def make_module():
         if native:
-            elmo = ELMo.from_pretrained(options=files[0], weights=files[1])
+            elmo = ELMo.from_pretrained(options=allennlp_files[0], weights=allennlp_files[1])
         else:
-            elmo = Elmo(*files, 1)
+            elmo = Elmo(*allennlp_files, 1)
         return torch.nn.ModuleDict({"elmo": elmo, "head": torch.nn.Linear(16, 2)})
 
     module = make_module()
@@ -317,9 +311,9 @@ def test_scalar_mix_weighs_layers_and_validates_arguments():
         ScalarMix(3, initial_scalar_parameters=[0, 1])
 
 
-def test_embedder_equals_elmo_with_carried_state(files):
-    embedder = ElmoEmbedder(*files)
-    reference = ELMo.from_pretrained(options=files[0], weights=files[1])
+def test_embedder_equals_elmo_with_carried_state(allennlp_files):
+    embedder = ElmoEmbedder(*allennlp_files)
+    reference = ELMo.from_pretrained(options=allennlp_files[0], weights=allennlp_files[1])
     sentences = [["a", "b"], ["c"], [], ["d", "e", "f"]]
     arrays = list(embedder.embed_sentences(sentences, batch_size=2))
     expected = reference.encode(sentences, layers="all", state="carry", batch_size=2)
@@ -335,8 +329,8 @@ def test_embedder_equals_elmo_with_carried_state(files):
     assert mask.sum() == 6
 
 
-def test_embed_file_writes_keys_and_rejects_invalid_input(files, tmp_path):
-    embedder = ElmoEmbedder(*files)
+def test_embed_file_writes_keys_and_rejects_invalid_input(allennlp_files, tmp_path):
+    embedder = ElmoEmbedder(*allennlp_files)
     embedder.embed_file(["a b", "c / d"], tmp_path / "keys.h5", use_sentence_keys=True)
     with h5py.File(tmp_path / "keys.h5") as file:
         assert file["a b"].shape == (3, 2, 16)
@@ -365,8 +359,8 @@ def test_embed_file_writes_keys_and_rejects_invalid_input(files, tmp_path):
         ["a\0b"],
     ],
 )
-def test_embed_file_rejects_sentences_that_cannot_be_keys(files, tmp_path, lines):
-    embedder = ElmoEmbedder(*files)
+def test_embed_file_rejects_sentences_that_cannot_be_keys(allennlp_files, tmp_path, lines):
+    embedder = ElmoEmbedder(*allennlp_files)
     with pytest.raises(OutputError, match=r"cannot be a key\. HDF5 reads a key as a path"):
         embedder.embed_file(lines, tmp_path / "out" / "keys.h5", use_sentence_keys=True)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

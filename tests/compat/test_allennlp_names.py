@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, random_model
 from torch import nn
 
 from elmo.compat.allennlp import (
@@ -18,19 +17,9 @@ from elmo.compat.allennlp import (
     batch_to_ids,
     remove_sentence_boundaries,
 )
-from elmo.config import ModelConfig, TextConfig
 from elmo.errors import InputError
-from elmo.formats import bilm_hdf5
 
-CONFIG = ModelConfig(TextConfig(max_characters=50), TINY.encoder, TINY.lstm)
 BATCH = [["The", "bank", "."], ["A"], []]
-
-
-@pytest.fixture
-def files(tmp_path):
-    """Return the paths of an options file and a weight file."""
-    bilm_hdf5.write(random_model(CONFIG, scale=1.5), tmp_path / "model")
-    return tmp_path / "model" / "options.json", tmp_path / "model" / "weights.hdf5"
 
 
 # ----------------------------------------------------------------------------- character ids
@@ -104,9 +93,11 @@ def test_remove_sentence_boundaries_drops_first_and_last_real_position():
     assert inner.tolist() == [[True] * 3, [True, False, False], [False] * 3]
 
 
-def test_token_embedder_returns_the_representation_of_elmo(files):
-    embedder = ElmoTokenEmbedder(*files, dropout=0.0, scalar_mix_parameters=[1.0, 0.0, -1.0])
-    elmo = Elmo(*files, 1, dropout=0.0, scalar_mix_parameters=[1.0, 0.0, -1.0])
+def test_token_embedder_returns_the_representation_of_elmo(allennlp_files):
+    embedder = ElmoTokenEmbedder(
+        *allennlp_files, dropout=0.0, scalar_mix_parameters=[1.0, 0.0, -1.0]
+    )
+    elmo = Elmo(*allennlp_files, 1, dropout=0.0, scalar_mix_parameters=[1.0, 0.0, -1.0])
     ids = batch_to_ids(BATCH)
     assert torch.equal(embedder(ids), elmo(ids)["elmo_representations"][0])
     assert embedder.get_output_dim() == 16
@@ -115,8 +106,8 @@ def test_token_embedder_returns_the_representation_of_elmo(files):
     ]
 
 
-def test_token_embedder_projects_any_number_of_dimensions(files):
-    embedder = ElmoTokenEmbedder(*files, dropout=0.0, projection_dim=5)
+def test_token_embedder_projects_any_number_of_dimensions(allennlp_files):
+    embedder = ElmoTokenEmbedder(*allennlp_files, dropout=0.0, projection_dim=5)
     assert embedder.get_output_dim() == 5
     ids = batch_to_ids([["a", "b"], ["c"], ["d"], []])
     flat = embedder(ids)
@@ -132,9 +123,9 @@ def test_token_embedder_projects_any_number_of_dimensions(files):
     }
 
 
-def test_token_embedder_accepts_cached_words(files):
+def test_token_embedder_accepts_cached_words(allennlp_files):
     words = ["@@PADDING@@", "The", "bank", ".", "A"]
-    embedder = ElmoTokenEmbedder(*files, dropout=0.0, vocab_to_cache=words)
+    embedder = ElmoTokenEmbedder(*allennlp_files, dropout=0.0, vocab_to_cache=words)
     ids = batch_to_ids(BATCH)
     word_ids = torch.tensor([[1, 2, 3], [4, 0, 0], [0, 0, 0]])
     cached = embedder(ids, word_ids)
@@ -142,9 +133,9 @@ def test_token_embedder_accepts_cached_words(files):
     torch.testing.assert_close(cached, embedder(ids), rtol=0, atol=1e-5)
 
 
-def test_character_encoder_returns_layer_zero_with_boundaries(files):
-    encoder = _ElmoCharacterEncoder(*files)
-    bilm = _ElmoBiLm(*files)
+def test_character_encoder_returns_layer_zero_with_boundaries(allennlp_files):
+    encoder = _ElmoCharacterEncoder(*allennlp_files)
+    bilm = _ElmoBiLm(*allennlp_files)
     ids = batch_to_ids(BATCH)
     output, expected = encoder(ids), bilm(ids)
     assert torch.equal(output["mask"], expected["mask"])
@@ -157,28 +148,28 @@ def test_character_encoder_returns_layer_zero_with_boundaries(files):
     encoder.load_state_dict(bilm._token_embedder.state_dict())
 
 
-def test_character_encoder_is_trained_on_request(files):
+def test_character_encoder_is_trained_on_request(allennlp_files):
     ids = batch_to_ids(BATCH)
-    assert not _ElmoCharacterEncoder(*files)(ids)["token_embedding"].requires_grad
-    trained = _ElmoCharacterEncoder(*files, requires_grad=True)
+    assert not _ElmoCharacterEncoder(*allennlp_files)(ids)["token_embedding"].requires_grad
+    trained = _ElmoCharacterEncoder(*allennlp_files, requires_grad=True)
     trained(ids)["token_embedding"].sum().backward()
     assert all(value.grad.any() for value in trained.parameters())
 
 
-def test_token_embedder_of_a_bilm_can_be_called(files):
-    bilm = _ElmoBiLm(*files)
+def test_token_embedder_of_a_bilm_can_be_called(allennlp_files):
+    bilm = _ElmoBiLm(*allennlp_files)
     ids = batch_to_ids(BATCH)
-    expected = _ElmoCharacterEncoder(*files)(ids)["token_embedding"]
+    expected = _ElmoCharacterEncoder(*allennlp_files)(ids)["token_embedding"]
     assert torch.equal(bilm._token_embedder(ids)["token_embedding"], expected)
 
 
-def test_elmo_accepts_another_module(files):
+def test_elmo_accepts_another_module(allennlp_files):
     class Doubled(nn.Module):
         num_layers = 3
 
         def __init__(self):
             super().__init__()
-            self.bilm = _ElmoBiLm(*files)
+            self.bilm = _ElmoBiLm(*allennlp_files)
 
         def get_output_dim(self):
             return self.bilm.get_output_dim()
@@ -187,7 +178,7 @@ def test_elmo_accepts_another_module(files):
             output = self.bilm(inputs)
             return {**output, "activations": [2 * layer for layer in output["activations"]]}
 
-    doubled, elmo = Elmo(module=Doubled(), dropout=0.0), Elmo(*files, 1, dropout=0.0)
+    doubled, elmo = Elmo(module=Doubled(), dropout=0.0), Elmo(*allennlp_files, 1, dropout=0.0)
     ids = batch_to_ids(BATCH)
     torch.testing.assert_close(
         doubled(ids)["elmo_representations"][0], 2 * elmo(ids)["elmo_representations"][0]
@@ -207,7 +198,11 @@ def test_elmo_accepts_another_module(files):
         np.zeros((1, 2, 50)),
     ],
 )
-def test_modules_reject_inputs_that_are_not_ids(files, inputs):
-    for module in (Elmo(*files, 1), _ElmoBiLm(*files), _ElmoCharacterEncoder(*files)):
+def test_modules_reject_inputs_that_are_not_ids(allennlp_files, inputs):
+    for module in (
+        Elmo(*allennlp_files, 1),
+        _ElmoBiLm(*allennlp_files),
+        _ElmoCharacterEncoder(*allennlp_files),
+    ):
         with pytest.raises(InputError, match=r"^inputs .*batch_to_ids\(sentences\)"):
             module(inputs)
