@@ -133,21 +133,21 @@ class TextCheck:
         self.finish()
 
     def _check_script(self) -> None:
-        """Warn if most letters of the text are not those of an English model."""
+        """Warn if most characters of the text are not of the script of an English model."""
         language = self._language or ""
         if language != "en" and not language.startswith("English"):
             return
         text = "\n".join(self._sample)
-        n_letters = len(_ALPHABETIC.findall(text))
-        if 2 * len(_HANGUL.findall(text)) > n_letters:
+        n_alphabetic = len(_ALPHABETIC.findall(text))
+        if 2 * len(_HANGUL.findall(text)) > n_alphabetic:
             remedy = "Use --model small-ko for Korean"
-        elif 2 * len(_LATIN.findall(text)) < n_letters:
+        elif 2 * len(_LATIN.findall(text)) < n_alphabetic:
             remedy = "elmo download --list shows models of other languages"
         else:
             return
         logger.warning(
-            "The model was trained on English text, but most letters of this text are not Latin, "
-            "so its vectors and perplexities mean little. %s.",
+            "The model was trained on English text, but most characters of this text are not "
+            "Latin, so its vectors and perplexities mean little. %s.",
             remedy,
         )
 
