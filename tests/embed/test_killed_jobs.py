@@ -36,7 +36,7 @@ def home(tmp_path_factory):
 def start(home, output):
     """Start the embed command in a subprocess."""
     arguments = [home / "text.txt", output, "--model", home / "model"]
-    arguments += ["--workers", "4", "--shard-words", SHARD_WORDS, "--pretokenized"]
+    arguments += ["--workers", "2", "--shard-words", SHARD_WORDS, "--pretokenized"]
     return subprocess.Popen(
         [sys.executable, "-m", "elmo", "embed", *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -111,7 +111,7 @@ def test_signal_stops_all_workers_without_losing_finished_shards(home, tmp_path,
     with start(home, output) as process:
         wait_for(lambda: records(output))
         children = children_of(process.pid)
-        assert len(children) == 4
+        assert len(children) == 2
         os.killpg(process.pid, number)
         _, stderr = process.communicate()
     assert process.returncode == 128 + number
@@ -140,14 +140,14 @@ def replace_worker(tmp_path, monkeypatch, body):
     monkeypatch.setattr(local_workers, "ShardWorker", other_worker.Worker)
 
 
-def run_with_two_workers(home, output):
-    return run_job(home / "text.txt", output, home / "model", shard_words=SHARD_WORDS, workers=2)
+def run_with_one_worker(home, output):
+    return run_job(home / "text.txt", output, home / "model", shard_words=SHARD_WORDS, workers=1)
 
 
 def test_job_fails_after_three_workers_die_on_the_same_task(home, tmp_path, monkeypatch):
     replace_worker(tmp_path, monkeypatch, "report(5); time.sleep(0.1); os.kill(os.getpid(), 9)")
     with pytest.raises(OutputError, match=r"3 workers died while writing shard 0000\d.*SIGKILL"):
-        run_with_two_workers(home, tmp_path / "out")
+        run_with_one_worker(home, tmp_path / "out")
     task = sharded_job.JobFolder(home / "expected").plan().tasks[0]
     message = str(local_workers.workers_died_error(task, ChildEnded(3)))
     assert "(the last one had exit status 3). Finished shards are kept" in message
@@ -156,7 +156,7 @@ def test_job_fails_after_three_workers_die_on_the_same_task(home, tmp_path, monk
 def test_error_in_a_worker_is_raised_by_the_job(home, tmp_path, monkeypatch):
     replace_worker(tmp_path, monkeypatch, "raise InputError('no such thing')")
     with pytest.raises(InputError, match="no such thing"):
-        run_with_two_workers(home, tmp_path / "out")
+        run_with_one_worker(home, tmp_path / "out")
 
 
 def test_progress_subtracts_the_unfinished_words_of_a_dead_worker(home, monkeypatch, tmp_path):
