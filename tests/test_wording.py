@@ -64,8 +64,12 @@ BRITISH = (
     r"(?:centre|metre|grey)s?",
     r"analys(?:e|ed|ing)",
 )
-PATTERNS = [(re.compile(rf"\b(?:{text})\b", re.IGNORECASE), hint) for text, hint in BANNED.items()]
-PATTERNS += [(re.compile(rf"\b{text}\b", re.IGNORECASE), "American spelling") for text in BRITISH]
+HINTS = BANNED | dict.fromkeys(BRITISH, "American spelling")
+PATTERNS = [(re.compile(rf"\b(?:{text})\b", re.IGNORECASE), hint) for text, hint in HINTS.items()]
+# Searching lowercase text for any phrase is six times as fast as for each phrase ignoring case.
+ANY = re.compile(rf"\b(?:{'|'.join(HINTS)})\b")
+# First words to avoid in docstrings.
+START = r"(Give|Tell|Say|Refuse|Take what)s?\b"
 
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]+`|\]\([^)\n]*\)")
@@ -98,6 +102,8 @@ def prose(name):
 
 def violations(text):
     """Return a description of each banned phrase in a text."""
+    if not ANY.search(text.lower()):
+        return []
     return [
         f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0]!r} ({hint})"
         for pattern, hint in PATTERNS
@@ -114,19 +120,31 @@ def test_violations_reports_each_banned_phrase():
     assert len(violations("the dials\nof the tokeniser, where none is named")) == 3
 
 
-def docstrings():
-    """Yield the location and text of every docstring."""
-    for path in sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                if text := ast.get_docstring(node):
-                    where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
-                    yield where, text
+def docstrings(code):
+    """Yield the line number and text of every docstring."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if text := ast.get_docstring(node):
+                yield getattr(node, "lineno", 1), text
+
+
+def badly_started(code):
+    """Return the line numbers of docstrings that start with a word to avoid."""
+    # Most files have no such string and need not be parsed.
+    if not re.search(rf"['\"][\s\\]*{START}", code):
+        return []
+    return [line for line, text in docstrings(code) if re.match(START, text)]
 
 
 def test_docstrings_do_not_start_with_give_tell_or_say():
-    start = re.compile(r"(Give|Tell|Say|Refuse|Take what)s?\b")
-    assert [where for where, text in docstrings() if start.match(text)] == []
+    paths = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
+    assert {name: lines for name in texts if (lines := badly_started(texts[name]))} == {}
+
+
+def test_badly_started_reports_only_docstrings():
+    code = '"""\\\nTell."""\nx = "Say"\ndef f():\n    """Gives."""\n    """Give."""\n'
+    assert badly_started(code) == [1, 4]
 
 
 def test_class_names_are_unique_in_the_package():
