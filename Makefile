@@ -13,11 +13,11 @@ demo: $(VENV)/.train
 	$(BIN)/elmo demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Measuring coverage takes nearly as long as the tests themselves.
 coverage: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=95
 
 # Tests of the GPU kernels in Triton's interpreter, without a GPU (Triton takes 1 GB).
 test-kernels: $(VENV)/.kernels
