@@ -267,7 +267,7 @@ def test_run_that_predicts_one_label_or_is_short_is_reported(tmp_path, caplog):
     trainable.save_model(tmp_path / "model", 0, None)
     trainable.result(RunState(step=8), "finished")
     assert f"The model predicts only {prediction.label} " in caplog.messages[0]
-    assert "in 8 steps. Use more --epochs" in caplog.messages[0]
+    assert "in 8 steps. Use more epochs" in caplog.messages[0]
     trainable = make_trainable(tmp_path, epochs=2)
     trainable.result(RunState(), "dry run")
     trainable.result(RunState(step=4), "stopped at the time limit")

@@ -326,13 +326,13 @@ class TaskTrainable:
         if self._only_label_of_best is not None:
             logger.warning(
                 "The model predicts only %s on the development set: it has learned nothing else in "
-                "%d steps. Use more --epochs, a smaller --batch-size or another --learning-rate.",
+                "%d steps. Use more epochs, smaller batches or another learning rate.",
                 self._only_label_of_best,
                 state.step,
             )
         elif 0 < state.step == self.n_steps < SHORT_RUN:
             logger.warning(
-                "The run has only %d steps. Use more --epochs or a smaller --batch-size if the "
+                "The run has only %d steps. Use more epochs or smaller batches if the "
                 "scores are low.",
                 self.n_steps,
             )
