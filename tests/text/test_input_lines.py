@@ -52,9 +52,12 @@ def test_decoded_line_removes_byte_order_mark_and_rejects_other_encodings():
         ("text".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
         (b"PK\x03\x04\xff", "export it as CSV"),
         (b"caf\xe9", "iconv -f ENCODING -t UTF-8"),
+        ("학교에 갔다.".encode("cp949"), "iconv -f CP949 -t UTF-8"),
+        ("ce café est à côté".encode("latin-1"), "iconv -f ENCODING -t UTF-8"),
+        ("日本の学校".encode("shift-jis"), "iconv -f ENCODING -t UTF-8"),
     ],
 )
 def test_remedy_for_input_that_is_not_utf8_depends_on_its_first_bytes(start, remedy):
-    assert remedy in remedy_if_not_utf8(start)
+    assert remedy in remedy_if_not_utf8(start, start)
     with pytest.raises(InputError, match=re.escape(remedy)):
         decoded_line(start, "in.txt", 1)

@@ -110,8 +110,9 @@ def decoded_lines(block: LineBlock, label: str) -> list[str]:
     except UnicodeDecodeError as error:
         line = block.first_line + block.data[: error.start].count(b"\n")
         start = block.data[:8] if block.first_line == 1 else b""
+        data = block.data.split(b"\n")[line - block.first_line]
         raise InputError(
-            f"{label} is not UTF-8 in line {line}. {remedy_if_not_utf8(start)}"
+            f"{label} is not UTF-8 in line {line}. {remedy_if_not_utf8(data, start)}"
         ) from None
     return text.removesuffix("\n").split("\n")
 

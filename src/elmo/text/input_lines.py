@@ -43,11 +43,12 @@ def opened_input(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def remedy_if_not_utf8(start: bytes) -> str:
+def remedy_if_not_utf8(line: bytes, start: bytes) -> str:
     """Return a sentence on how to read an input that is not UTF-8.
 
     Args:
-        start: First bytes of the input, or of a line that is not the first.
+        line: The line that is not UTF-8.
+        start: First bytes of the input; empty if unknown.
     """
     for magic, extension in _COMPRESSED.items():
         if start.startswith(magic):
@@ -55,7 +56,20 @@ def remedy_if_not_utf8(start: bytes) -> str:
     if start.startswith(_ZIP):
         return "It is a zip archive or a workbook: extract it, or export it as CSV or text."
     encoding = "UTF-16" if start.startswith(_UTF_16) else "ENCODING"
+    if _is_cp949(line):
+        encoding = "CP949"
     return f"Convert it first (iconv -f {encoding} -t UTF-8)."
+
+
+def _is_cp949(line: bytes) -> bool:
+    """Whether a line is Korean text in CP949, which includes EUC-KR."""
+    try:
+        text = line.decode("cp949")
+    except UnicodeDecodeError:
+        return False
+    letters = [character for character in text if character.isalpha() and not character.isascii()]
+    n_hangul = sum("\uac00" <= character <= "\ud7a3" for character in letters)
+    return n_hangul > 0.9 * len(letters)
 
 
 def decoded_line(data: bytes, name: str, number: int) -> str:
@@ -74,7 +88,7 @@ def decoded_line(data: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{label_of(name)} is not UTF-8: line {number}, byte {error.start + 1} of the line. "
-            f"{remedy_if_not_utf8(data if number == 1 else b'')}"
+            f"{remedy_if_not_utf8(data, data if number == 1 else b'')}"
         ) from None
     # The byte order mark is not text.
     return text.removeprefix("\ufeff") if number == 1 else text
