@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from elmo.formats.pretrained import Pretrained
 from elmo.kernels import native_ffi
 from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
+from elmo.train import loop
+from elmo.train.curves import draw_curves
 
 RUNS = Path(__file__).parents[1] / "runs"
 GOLDEN = Path(__file__).parent / "data" / "golden"
@@ -47,6 +50,20 @@ def restore_onednn():
     enabled = torch.backends.mkldnn.enabled
     yield
     torch.backends.mkldnn.enabled = enabled
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_curves():
+    """Draw no training curves, which takes longer than the training of a tiny model."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "draw_curves", lambda folder: None)
+        yield
+
+
+@pytest.fixture
+def curves(monkeypatch):
+    """Draw training curves in a test."""
+    monkeypatch.setattr(loop, "draw_curves", draw_curves)
 
 
 @pytest.fixture(scope="session")
@@ -125,12 +142,20 @@ def random_model(config=TINY, seed=0, scale=4.0, **extra):
     return Pretrained(config, weights, "random model", **extra)
 
 
+@pytest.fixture(scope="session")
+def corpus_template(tmp_path_factory):
+    """Return the folder with texts and a prepared corpus that `corpus` copies."""
+    folder = tmp_path_factory.mktemp("prepared")
+    text = write_text(folder / "text.txt")
+    valid = write_text(folder / "valid.txt", 40, seed=2)
+    prepare(PrepareConfig((str(text),), str(folder / "corpus"), (str(valid),)))
+    return folder
+
+
 @pytest.fixture
-def corpus(tmp_path):
+def corpus(corpus_template, tmp_path):
     """Return a prepared corpus of a few hundred sentences that a model can learn."""
-    text = write_text(tmp_path / "text.txt")
-    valid = write_text(tmp_path / "valid.txt", 40, seed=2)
-    prepare(PrepareConfig((str(text),), str(tmp_path / "corpus"), (str(valid),)))
+    shutil.copytree(corpus_template, tmp_path, dirs_exist_ok=True)
     return tmp_path / "corpus"
 
 

@@ -6,6 +6,7 @@ Tests that kill and restart a command would otherwise spend most of their time o
 import multiprocessing
 import os
 import runpy
+import signal
 import sys
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -15,13 +16,13 @@ MODULES = [
     *("elmo.cli", "elmo.train.pretrain_model"),
     *("lightning.fabric", "matplotlib.figure", "torch.utils.tensorboard"),
 ]
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(MODULES)
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(MODULES)
 
 
 def start(words: list[str], output: Path) -> BaseProcess:
     """Start an `elmo` command with the given arguments and append its output to a file."""
-    process = _context.Process(target=_become, args=(words, str(output)))
+    process = context.Process(target=_become, args=(words, str(output)))
     process.start()
     return process
 
@@ -30,5 +31,7 @@ def _become(words: list[str], output: str) -> None:
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for number in (1, 2):
         os.dup2(file, number)
+    # Processes in the background of a shell ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["elmo", *words]
     runpy.run_module("elmo", run_name="__main__", alter_sys=True)

@@ -15,7 +15,6 @@ from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import Classifier, QuestionAnswerer, Tagger, estimators, not_fitted
 from elmo.tasks.task_types.classification import LabelPrediction
-from elmo.train import loop
 from elmo.train.loop import train
 
 TEXTS = [" ".join(example.words) for example in LABELED]
@@ -24,19 +23,12 @@ SENTENCES = [list(example.words) for example in TAGGED]
 TAGS = [list(example.target) for example in TAGGED]
 
 
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch):
-    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
-
-
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
     """A classifier that has overfitted its training examples."""
     name = write_elmo(tmp_path_factory.mktemp("elmo"))
     settings = {**OPTIONS, "epochs": 25, "evaluate_every": 50, "model": name}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "draw_curves", lambda folder: None)
-        return Classifier(**settings).fit(TEXTS, LABELS, dev=(TEXTS, LABELS))
+    return Classifier(**settings).fit(TEXTS, LABELS, dev=(TEXTS, LABELS))
 
 
 @pytest.mark.filterwarnings("error")

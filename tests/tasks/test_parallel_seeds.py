@@ -12,7 +12,6 @@ from elmo.errors import ElmoError, OutputError
 from elmo.tasks import fit as fit_module
 from elmo.tasks.fit import fit
 from elmo.tasks.parallel_seeds import OUTPUT, run_in_parallel
-from elmo.train import loop
 
 
 def test_parallel_seeds_give_the_same_results_as_sequential_seeds(tmp_path, monkeypatch):
@@ -22,7 +21,6 @@ def test_parallel_seeds_give_the_same_results_as_sequential_seeds(tmp_path, monk
         "max_steps": 3,
         "seeds": 2,
     }
-    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
     monkeypatch.setattr(fit_module, "draw_mixes", lambda *arguments: None)
     sequential = fit(task_config(tmp_path / "sequential", **settings))
     parallel = fit(task_config(tmp_path / "parallel", **settings, parallel_seeds=2))

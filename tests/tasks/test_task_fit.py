@@ -24,7 +24,6 @@ from elmo.tasks import fit as fit_module
 from elmo.tasks.fit import FitResult, fit
 from elmo.tasks.fitted_task import load_fitted_task
 from elmo.tasks.task_trainable import TaskTrainable, TaskTrainingJob
-from elmo.train import loop
 from elmo.train.devices import make_fabric
 from elmo.train.loop import train
 from elmo.train.report import read_log
@@ -33,7 +32,6 @@ from elmo.train.report import read_log
 @pytest.fixture(autouse=True)
 def no_plots(monkeypatch):
     """Disable plots, which take longer than the runs in these tests."""
-    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
     monkeypatch.setattr(fit_module, "draw_mixes", lambda *arguments: None)
 
 

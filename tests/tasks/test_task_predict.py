@@ -25,7 +25,6 @@ from elmo.tasks import predict as predict_module
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.spans import BIOES, IOB2, convert
 from elmo.tasks.task_trainable import TaskTrainingJob
-from elmo.train import loop
 
 RUNNER = CliRunner()
 
@@ -165,8 +164,7 @@ def test_predict_writes_empty_output_for_empty_input(elmo, classifier, tmp_path)
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_predict_tokenizes_text_whatever_the_training_data_were(elmo, tmp_path, monkeypatch, raw):
-    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
+def test_predict_tokenizes_text_whatever_the_training_data_were(elmo, tmp_path, raw):
     records = [{"text": f"a {w} film.", "label": w} for w in ("good", "bad") * 5]
     if not raw:
         records = [{**record, "text": record["text"].split()} for record in records]
@@ -390,8 +388,7 @@ def test_evaluate_rejects_examples_of_another_task(elmo, classifier, tagger, tmp
 # --------------------------------------------------------------------------------------------- fit
 
 
-def test_fit_evaluate_and_predict_commands_work_together(elmo, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
+def test_fit_evaluate_and_predict_commands_work_together(elmo, tmp_path):
     settings = tmp_path / "my.yaml"
     settings.write_text(
         "task: tagging\nelmo: {model: null}\nencoder: {hidden: 4}\nrun: {accelerator: cpu}\n"

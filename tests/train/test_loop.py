@@ -130,6 +130,7 @@ def events(folder, kind):
     }
 
 
+@pytest.mark.usefixtures("curves")
 def test_train_logs_steps_and_evaluations(tmp_path, capsys):
     state, note = train(make_job(tmp_path / "run"))
     assert (state.step, note) == (20, "finished")

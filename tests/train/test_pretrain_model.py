@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -43,19 +42,8 @@ def arguments_of(corpus, out, **flags):
     return ["pretrain", "--data", str(corpus), "--out", str(out), *options]
 
 
-def command(*arguments, **flags):
-    return [sys.executable, "-m", "elmo", *arguments_of(*arguments, **flags)]
-
-
 # The held-out loss rises and falls between steps.
 UNSTABLE = {"optimizer": "adamw", "learning_rate": 0.1, "max_steps": 50, "evaluate_every": 1}
-ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def run(*arguments, **flags):
-    return subprocess.run(
-        command(*arguments, **flags), env=ONE_THREAD, capture_output=True, text=True, check=False
-    )
 
 
 def losses(folder):
@@ -74,6 +62,7 @@ def evaluations(folder):
     }
 
 
+@pytest.mark.usefixtures("curves")
 def test_pretrain_reduces_perplexity_and_writes_all_files(corpus, tmp_path):
     out = tmp_path / "run"
     result = pretrain(config_of(corpus, out, optimizer="adamw", learning_rate=0.01, max_steps=150))
@@ -196,13 +185,8 @@ def test_resumed_pretraining_skips_a_damaged_checkpoint(corpus, tmp_path, caplog
 )
 def test_pretrain_writes_a_checkpoint_after_a_signal(corpus, tmp_path, number, word):
     out = tmp_path / "run"
-    process = subprocess.Popen(
-        command(corpus, out, max_steps=100000, checkpoint_every=100000),
-        env=ONE_THREAD,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    flags = {"max_steps": 100000, "checkpoint_every": 100000}
+    process = forked.start(arguments_of(corpus, out, **flags), tmp_path / "output")
     deadline = time.monotonic() + 120
     while len(losses(out) if (out / "log.jsonl").exists() else {}) < 5:
         assert time.monotonic() < deadline
@@ -406,9 +390,11 @@ def test_pretraining_with_two_processes_equals_a_single_process(corpus, tmp_path
         pretrain(config_of(corpus, outs[1], **{**flags, "max_steps": 8}))
         shutil.copytree(outs[1], outs[2])
     pretrain(config_of(corpus, outs[1], **flags))
-    done = run(corpus, outs[2], **flags, devices=2)
-    assert done.returncode == 0, done.stderr
-    assert ("Resuming from step 8" in done.stderr) == (softmax == "full")
+    process = forked.start(arguments_of(corpus, outs[2], **flags, devices=2), tmp_path / "output")
+    process.join()
+    output = (tmp_path / "output").read_text()
+    assert process.exitcode == 0, output
+    assert ("Resuming from step 8" in output) == (softmax == "full")
     one, two = (checkpoint.load_newest(outs[n] / "checkpoints")["learner"] for n in (1, 2))
     for name, value in one["weights"].items():
         torch.testing.assert_close(two["weights"][name], value, rtol=0, atol=1e-5)

@@ -1,10 +1,10 @@
 """Tests of the training folder: the lock, and the check that a run is resumed unchanged."""
 
 import dataclasses
-import multiprocessing
 import os
 import signal
 
+import forked
 import pytest
 
 from elmo.config import (
@@ -65,9 +65,8 @@ def hold_lock(folder, ready):
 
 
 def test_training_folder_lock_of_a_killed_process_is_released(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=hold_lock, args=(tmp_path, theirs))
+    ours, theirs = forked.context.Pipe()
+    process = forked.context.Process(target=hold_lock, args=(tmp_path, theirs))
     process.start()
     try:
         assert ours.poll(60)

@@ -24,7 +24,6 @@ from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types import coreference as coreference_module
 from elmo.tasks.task_types.task_registry import make_task, task_for
-from elmo.train import loop
 
 OPTIONS = {
     **OPTIONS,
@@ -67,11 +66,6 @@ def documents(single):
         for she in ("Ann", "Lady Jane")
         for first in ("He", "She")
     ]
-
-
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch):
-    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
 def make_head(has_singletons=True, **options):

@@ -28,7 +28,6 @@ from elmo.tasks.packed_batch import PackedBatch
 from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import make_task, task_for
-from elmo.train import loop
 
 SETTINGS = {
     "max_answer_words": 3,
@@ -37,11 +36,6 @@ SETTINGS = {
     "has_unanswerable": True,
     "f1_unit": "words",
 }
-
-
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch):
-    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
 @pytest.fixture(scope="module")

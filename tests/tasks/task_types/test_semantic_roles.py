@@ -18,7 +18,6 @@ from elmo.tasks.packed_batch import PackedBatch
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.semantic_roles import PredictedFrames
 from elmo.tasks.task_types.task_registry import make_task, task_for
-from elmo.train import loop
 
 PEOPLE = ("Kim", "Lee", "Ann", "Bo")
 
@@ -45,11 +44,6 @@ SENTENCES = [
 ]
 TEXTS = [" ".join(example.words) for example in SENTENCES]
 FRAMES = [[(frame.predicate, list(frame.tags)) for frame in e.target] for e in SENTENCES]
-
-
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch):
-    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
 # ------------------------------------------------------------------------------------------- task

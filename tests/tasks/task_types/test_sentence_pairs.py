@@ -27,15 +27,9 @@ from elmo.tasks.packed_batch import PackedBatch
 from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import task_for
-from elmo.train import loop
 
 TEXTS = [tuple(" ".join(text) for text in example.texts) for example in PAIRS]
 LABELS = [example.target for example in PAIRS]
-
-
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch):
-    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
 @pytest.mark.parametrize("hidden", [5, 0])
