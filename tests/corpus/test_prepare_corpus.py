@@ -32,7 +32,7 @@ any_line = st.lists(
 any_text = st.lists(any_line, min_size=1, max_size=20).map("\n".join)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     text=any_text,
     valid=st.none() | any_text,
@@ -419,13 +419,13 @@ def write_growing(path, n_bytes):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_prepare_memory_does_not_grow_with_text_length(tmp_path):
-    """Compare peak memory for 20 MB and 100 MB of text with a growing number of distinct words.
+    """Compare peak memory for 15 MB and 60 MB of text with a growing number of distinct words.
 
     Peaks are in megabytes, for the main process and for the larger of two workers. The main process
     sorts the table of distinct words, which takes 60 bytes per word.
     """
     peaks, n_new = [], []
-    for n_bytes in (20_000_000, 100_000_000):
+    for n_bytes in (15_000_000, 60_000_000):
         n_new.append(write_growing(tmp_path / "text.txt", n_bytes))
         arguments = [tmp_path / "text.txt", tmp_path / "corpus", str(2**23)]
         done = subprocess.run(
