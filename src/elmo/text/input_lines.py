@@ -67,9 +67,9 @@ def _is_cp949(line: bytes) -> bool:
         text = line.decode("cp949")
     except UnicodeDecodeError:
         return False
-    letters = [character for character in text if character.isalpha() and not character.isascii()]
-    n_hangul = sum("\uac00" <= character <= "\ud7a3" for character in letters)
-    return n_hangul > 0.9 * len(letters)
+    non_ascii = [character for character in text if character.isalpha() and not character.isascii()]
+    n_hangul = sum("\uac00" <= character <= "\ud7a3" for character in non_ascii)
+    return n_hangul > 0.9 * len(non_ascii)
 
 
 def decoded_line(data: bytes, name: str, number: int) -> str:
