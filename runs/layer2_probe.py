@@ -17,7 +17,7 @@ from torch import Tensor
 from elmo import ELMo
 from elmo.evaluate.linear_probe import fit, standardize
 from elmo.evaluate.parts_of_speech import TaggedSentence, TaggedText
-from elmo.tasks.scores.label_scores import mean_and_deviation
+from elmo.tasks.core.label_scores import mean_and_deviation
 
 SEEDS = range(3)
 ROWS = ("layer 1", "layer 2", "layer 2 minus layer 1")

@@ -19,7 +19,7 @@ from dataclasses import replace
 from elmo import ELMo
 from elmo.config import TaskConfig
 from elmo.config.serialization import load_config, presets
-from elmo.tasks.build import splitter
+from elmo.tasks.core.build import splitter
 from elmo.tasks.load_examples import read_examples
 
 

@@ -11,8 +11,8 @@ import json
 
 from elmo.config import TaskConfig
 from elmo.config.serialization import load_config, presets
+from elmo.tasks.core.label_scores import label_scores
 from elmo.tasks.load_examples import read_examples
-from elmo.tasks.scores.label_scores import label_scores
 
 
 def main() -> None:

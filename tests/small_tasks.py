@@ -10,7 +10,7 @@ from lightning.fabric import Fabric
 from elmo.config import TaskConfig
 from elmo.config.serialization import from_dict, leaves
 from elmo.embed.embedder import ELMo
-from elmo.tasks.examples import Example, GoldAnswers, Passage
+from elmo.tasks.core.example import Example, GoldAnswers, Passage
 from elmo.tasks.fit import prepare
 
 GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")

@@ -17,9 +17,9 @@ EXEMPT = {
     "docs/language.md",
     "src/elmo/config/renamed.py",
     "src/elmo/demo/toy_corpus.py",
-    "src/elmo/tasks/renamed_records.py",
+    "src/elmo/tasks/core/renamed_records.py",
     "tests/config/test_renamed.py",
-    "tests/tasks/test_renamed_records.py",
+    "tests/tasks/core/test_renamed_records.py",
     "tests/test_wording.py",
 }
 # Single phrases that a file needs, such as keys in files from earlier versions.

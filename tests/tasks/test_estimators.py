@@ -14,7 +14,7 @@ from elmo.config.serialization import leaves
 from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import Classifier, QuestionAnswerer, Tagger, estimators, not_fitted
-from elmo.tasks.task_types.classification import LabelPrediction
+from elmo.tasks.classification.classification_task import LabelPrediction
 from elmo.train.loop import train
 
 TEXTS = [" ".join(example.words) for example in LABELED]

@@ -7,7 +7,7 @@ import torch
 from small_tasks import EXAMPLES, LABELED, TAGGED, make_fitted_task, weights, write_elmo
 
 from elmo.errors import ConfigError, FormatError, OutputError
-from elmo.tasks.examples import Example
+from elmo.tasks.core.example import Example
 from elmo.tasks.fitted_task import load_fitted_task
 
 WORD_VECTORS = "fine 1 2\nfilm 3 4\nodd\x85\u2028 5 6\nodd\r 7 8\n"

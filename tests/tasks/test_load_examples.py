@@ -8,7 +8,7 @@ from small_tasks import LABELED, TAGGED, write_conll, write_jsonl
 from elmo.config import ExamplesConfig
 from elmo.errors import ConfigError, FormatError, InputError
 from elmo.tasks import load_examples
-from elmo.tasks.examples import Example
+from elmo.tasks.core.example import Example
 from elmo.tasks.load_examples import read_examples, split_off_dev, subsample, training_examples
 
 MANY = [Example(((f"w{n}",),), "x") for n in range(100)]

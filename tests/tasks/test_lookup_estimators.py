@@ -5,7 +5,7 @@ from small_tasks import write_elmo
 
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import Classifier, Example, NearestOccurrenceFinder, WordSenseDisambiguator, read
-from elmo.tasks.readers.sense_tagged_files import SenseTarget
+from elmo.tasks.word_senses.sense_tagged_files import SenseTarget
 
 TEXTS = ["a bat flew by", "his wooden bat broke", ["the", "end"]]
 

@@ -11,10 +11,10 @@ from elmo import cli
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, InputError
 from elmo.evaluate.word_senses import SenseData, sense_accuracy
-from elmo.tasks.examples import Example
+from elmo.tasks.core.example import Example
 from elmo.tasks.fit import fit
 from elmo.tasks.lookup_model import load_task
-from elmo.tasks.readers import read
+from elmo.tasks.reading import read
 
 INDEX = """\
 bank%1:14:00:: 08420278 2 20

@@ -6,8 +6,8 @@ from conftest import TINY, random_model
 from small_tasks import make_fitted_task, task_config, weights, write_elmo
 
 from elmo.embed.embedder import ELMo
-from elmo.tasks.build import layers_folder, load_elmo, splitter
-from elmo.tasks.frozen_layers import ComputedLayers, StoredLayers
+from elmo.tasks.core.build import layers_folder, load_elmo, splitter
+from elmo.tasks.core.frozen_layers import ComputedLayers, StoredLayers
 
 
 def test_initial_weights_are_determined_by_seed(tmp_path):

@@ -8,7 +8,7 @@ from small_tasks import LABELED, TAGGED, make_fitted_task, write_elmo
 from elmo.config import EmbedConfig, InfoConfig
 from elmo.embed import embed
 from elmo.errors import ConfigError, FormatError
-from elmo.tasks.examples import Example
+from elmo.tasks.core.example import Example
 from elmo.tasks.task_info import MAX_LABELS, info
 
 

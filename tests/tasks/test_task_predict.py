@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from elmo import cli
 from elmo.tasks import predict as predict_module
 from elmo.tasks.fitted_task import FittedTask
-from elmo.tasks.spans import BIOES, IOB2, convert
+from elmo.tasks.tagging.spans import BIOES, IOB2, convert
 from elmo.tasks.task_trainable import TaskTrainingJob
 
 RUNNER = CliRunner()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from elmo.lazy import fetch
 
 if TYPE_CHECKING:
+    from elmo.tasks.core.example import Example, Frame
     from elmo.tasks.estimators import (
         Classifier,
         CoreferenceResolver,
@@ -13,9 +14,8 @@ if TYPE_CHECKING:
         SentencePairClassifier,
         Tagger,
     )
-    from elmo.tasks.examples import Example, Frame
     from elmo.tasks.lookup_estimators import NearestOccurrenceFinder, WordSenseDisambiguator
-    from elmo.tasks.readers.reader_registry import read
+    from elmo.tasks.reading import read
 
 __all__ = [
     "Classifier",
@@ -34,15 +34,15 @@ __all__ = [
 _MODULES = {
     "Classifier": "elmo.tasks.estimators",
     "CoreferenceResolver": "elmo.tasks.estimators",
-    "Example": "elmo.tasks.examples",
-    "Frame": "elmo.tasks.examples",
+    "Example": "elmo.tasks.core.example",
+    "Frame": "elmo.tasks.core.example",
     "NearestOccurrenceFinder": "elmo.tasks.lookup_estimators",
     "QuestionAnswerer": "elmo.tasks.estimators",
     "SemanticRoleLabeler": "elmo.tasks.estimators",
     "SentencePairClassifier": "elmo.tasks.estimators",
     "Tagger": "elmo.tasks.estimators",
     "WordSenseDisambiguator": "elmo.tasks.lookup_estimators",
-    "read": "elmo.tasks.readers.reader_registry",
+    "read": "elmo.tasks.reading",
 }
 
 

@@ -18,15 +18,15 @@ from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, InputError, did_you_mean, shortened
 from elmo.kernels.device import default_device
 from elmo.progress import hidden_progress
-from elmo.tasks.build import load_elmo, splitter
-from elmo.tasks.examples import Example, Frame, GoldAnswers, IndexRange
+from elmo.tasks.core.build import load_elmo, splitter
+from elmo.tasks.core.example import Example, Frame, GoldAnswers, IndexRange
+from elmo.tasks.files.raw_text import PLACEHOLDER, with_placeholder
 from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
 from elmo.tasks.load_examples import split_off_dev, subsample, subsample_dev
 from elmo.tasks.not_fitted import not_fitted_error
-from elmo.tasks.readers.raw_text import PLACEHOLDER, with_placeholder
+from elmo.tasks.registry import TASKS, check_targets
 from elmo.tasks.task_trainable import TaskTrainingJob
-from elmo.tasks.task_types.task_registry import TASKS, check_targets
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.text_values import check_not_missing, is_missing, iterate_sentences
 from elmo.train.loop import train

@@ -14,18 +14,18 @@ from elmo.embed.fingerprint import fingerprint
 from elmo.errors import interruption_note
 from elmo.files import atomic_path
 from elmo.kernels.device import move
-from elmo.tasks.build import build, layers_folder, load_elmo, splitter
-from elmo.tasks.examples import Example
+from elmo.tasks.core.build import build, layers_folder, load_elmo, splitter
+from elmo.tasks.core.example import Example
+from elmo.tasks.core.frozen_layers import BlankLayers, LayerSource, named_layers, stored_layers
+from elmo.tasks.core.label_scores import Spread, mean_and_deviation
+from elmo.tasks.core.word_vectors import read_word_vectors
 from elmo.tasks.fitted_task import FittedTask, load_fitted_task
-from elmo.tasks.frozen_layers import BlankLayers, LayerSource, named_layers, stored_layers
 from elmo.tasks.load_examples import read_examples, training_examples
 from elmo.tasks.lookup_model import LOOKUP_TASKS, LookupModel, fit_lookup
 from elmo.tasks.mix_plot import PLOT, draw_mixes
 from elmo.tasks.parallel_seeds import run_in_parallel
-from elmo.tasks.scores.label_scores import Spread, mean_and_deviation
+from elmo.tasks.registry import check_labels, task_for
 from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
-from elmo.tasks.task_types.task_registry import check_labels, task_for
-from elmo.tasks.word_vectors import read_word_vectors
 from elmo.train.devices import make_fabric
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL, kept_after_interruption

@@ -32,14 +32,14 @@ from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
 from elmo.progress import Progress
-from elmo.tasks.build import BuiltModel, build, load_elmo
-from elmo.tasks.examples import Example
-from elmo.tasks.renamed_records import upgrade_record, upgrade_weights
-from elmo.tasks.scores.label_report import LabelReport
-from elmo.tasks.task_batches import split_batch, text_lengths, token_batches
-from elmo.tasks.task_types.task import Task
-from elmo.tasks.task_types.task_registry import check_targets, make_task
-from elmo.tasks.word_vectors import WordVectors
+from elmo.tasks.core.build import BuiltModel, build, load_elmo
+from elmo.tasks.core.example import Example
+from elmo.tasks.core.label_report import LabelReport
+from elmo.tasks.core.renamed_records import upgrade_record, upgrade_weights
+from elmo.tasks.core.task import Task
+from elmo.tasks.core.task_batches import split_batch, text_lengths, token_batches
+from elmo.tasks.core.word_vectors import WordVectors
+from elmo.tasks.registry import check_targets, make_task
 from elmo.train.run_folder import MODEL
 
 LabelType = Literal["str", "int", "bool"]

@@ -8,11 +8,10 @@ import numpy as np
 
 from elmo.config import ExamplesConfig, TaskName
 from elmo.errors import ConfigError, InputError
-from elmo.tasks.examples import Example
-from elmo.tasks.readers import read
-from elmo.tasks.readers.json_records import field_names
-from elmo.tasks.readers.reader_registry import detect_reader
-from elmo.tasks.readers.text_lines import read_text
+from elmo.tasks.core.example import Example
+from elmo.tasks.files.json_records import field_names
+from elmo.tasks.files.text_lines import read_text
+from elmo.tasks.reading import detect_reader, read
 from elmo.text.line_splitter import SplitFunction
 
 # Seed for splitting off the development set; it does not depend on the seed of the run.

@@ -8,9 +8,9 @@ from elmo.config import TaskConfig, TaskName
 from elmo.config.serialization import load_config, presets
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import default_device
-from elmo.tasks.build import splitter
+from elmo.tasks.core.build import splitter
+from elmo.tasks.core.example import Example
 from elmo.tasks.estimators import check_settings, non_default_settings, settings_repr
-from elmo.tasks.examples import Example
 from elmo.tasks.load_examples import subsample
 from elmo.tasks.lookup_model import LookupModel, build_lookup_model, load_lookup_model
 from elmo.tasks.not_fitted import not_fitted_error

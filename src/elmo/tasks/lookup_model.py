@@ -33,8 +33,9 @@ from elmo.files import write_folder
 from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
-from elmo.tasks.build import load_elmo, splitter
-from elmo.tasks.examples import Example, examples_signature
+from elmo.tasks.core.build import load_elmo, splitter
+from elmo.tasks.core.example import Example, examples_signature
+from elmo.tasks.core.frozen_layers import chosen_layers
 from elmo.tasks.fitted_task import (
     CONFIG,
     DAMAGED_FILE_ERRORS,
@@ -48,10 +49,9 @@ from elmo.tasks.fitted_task import (
     read_model_config,
     with_absolute_elmo_path,
 )
-from elmo.tasks.frozen_layers import chosen_layers
 from elmo.tasks.load_examples import read_examples, subsample
-from elmo.tasks.occurrence_lookup import OccurrenceLookup
-from elmo.tasks.word_sense_lookup import WordSenseLookup
+from elmo.tasks.nearest_occurrences.occurrence_lookup import OccurrenceLookup
+from elmo.tasks.word_senses.word_sense_lookup import WordSenseLookup
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.token_batches import Sentence
 from elmo.train.devices import make_fabric

@@ -14,16 +14,16 @@ from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.files import atomic_path
 from elmo.kernels.device import default_device
 from elmo.progress import format_count
-from elmo.tasks.build import splitter, task_tokenizer
-from elmo.tasks.examples import Example
+from elmo.tasks.classification.classification_task import Classification
+from elmo.tasks.core.build import splitter, task_tokenizer
+from elmo.tasks.core.example import Example
+from elmo.tasks.core.label_report import LabelReport
+from elmo.tasks.files.raw_text import with_placeholder
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.load_examples import read_examples
 from elmo.tasks.lookup_model import LookupModel, load_task
 from elmo.tasks.prediction_output import PredictionOutput
 from elmo.tasks.prediction_tables import InputRow, conll_examples, input_table
-from elmo.tasks.readers.raw_text import with_placeholder
-from elmo.tasks.scores.label_report import LabelReport
-from elmo.tasks.task_types.classification import Classification
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 from elmo.text.line_splitter import TextCheck
 

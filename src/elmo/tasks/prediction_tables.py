@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from elmo.config import TaskConfig, TaskPredictConfig
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError
-from elmo.tasks.examples import Example
+from elmo.tasks.core.example import Example
+from elmo.tasks.files.delimited_tables import column_names, table_records
+from elmo.tasks.files.json_records import field_names, field_value, records, text_value
+from elmo.tasks.files.text_lines import read_text
 from elmo.tasks.load_examples import WORD_FIELDS, column_list
-from elmo.tasks.readers.columns import read_conll, read_conllu
-from elmo.tasks.readers.delimited_tables import column_names, table_records
-from elmo.tasks.readers.json_records import field_names, field_value, records, text_value
-from elmo.tasks.readers.sentence_pair_files import TEXTS
-from elmo.tasks.readers.text_lines import read_text
+from elmo.tasks.sentence_pairs.sentence_pair_files import TEXTS
+from elmo.tasks.tagging.column_files import read_conll, read_conllu
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")

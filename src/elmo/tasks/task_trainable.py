@@ -16,12 +16,12 @@ from elmo.config import OptimizerConfig, TaskConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
 from elmo.progress import duration, format_count
-from elmo.tasks.examples import Example, examples_signature
+from elmo.tasks.core.example import Example, examples_signature
+from elmo.tasks.core.label_report import LabelReport
+from elmo.tasks.core.renamed_records import upgrade_weights
+from elmo.tasks.core.task_batches import TaskBatch, TaskBatches, n_words
 from elmo.tasks.fitted_task import FittedTask
-from elmo.tasks.renamed_records import upgrade_weights
-from elmo.tasks.scores.label_report import LabelReport
 from elmo.tasks.size_defaults import with_size_defaults
-from elmo.tasks.task_batches import TaskBatch, TaskBatches, n_words
 from elmo.train.optim import (
     clip_gradients,
     learning_rate,

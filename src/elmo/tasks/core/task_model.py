@@ -1,0 +1,100 @@
+"""Task model: input features, task encoder and head."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor, nn
+
+from elmo.model.layer_mix import LayerMix
+from elmo.tasks.core.char_ngrams import NgramBags
+from elmo.tasks.core.encoder import TaskEncoder
+from elmo.tasks.core.input_features import InputFeatures, TokenBatch
+from elmo.tasks.core.packed_batch import PackedBatch
+
+
+class EncodedTexts(NamedTuple):
+    """Input of a head: a group of texts encoded by the task encoder.
+
+    Attributes:
+        vectors: Word vectors, (texts, time, dim).
+        layout: Positions of the words.
+        char_ngrams: Character n-grams of each text; None if the model does not use them.
+    """
+
+    vectors: Tensor
+    layout: PackedBatch
+    char_ngrams: NgramBags | None = None
+
+
+class TaskHead(Protocol):
+    """Interface of a task head, the last module of a task model."""
+
+    def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
+        """Return the mean loss over the examples, weighted as defined by the task."""
+
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[Any]:
+        """Return one raw prediction per example, which the task converts to labels or spans."""
+
+
+class TaskModel(nn.Module):
+    """Maps token batches to losses and predictions."""
+
+    def __init__(
+        self,
+        *,
+        features: InputFeatures,
+        encoder: TaskEncoder,
+        head: TaskHead,
+        mix_penalty: float,
+    ) -> None:
+        """Combine the modules.
+
+        Args:
+            features: Computes the input vectors of words.
+            encoder: Computes contextual vectors from the input vectors.
+            head: Computes losses and predictions; must be an `nn.Module`.
+            mix_penalty: Weight of the L2 penalty on the weights of all layer mixes.
+        """
+        super().__init__()
+        self.features = features
+        self.encoder = encoder
+        self.head = head
+        self.mix_penalty = mix_penalty
+
+    def vectors(self, batch: TokenBatch) -> Tensor:
+        """Return the contextual word vectors of a group of texts, (batch, time, dim)."""
+        x, layers = self.features(batch)
+        encoded: Tensor = self.encoder(x, batch.layout, layers)
+        return encoded
+
+    def loss(self, groups: Sequence[TokenBatch], targets: Tensor) -> Tensor:
+        """Return the loss of a batch, including the penalty on the layer mixes."""
+        loss = self.head.loss(self._encode(groups), targets)
+        for _, mix in self.mixes():
+            loss = loss + self.mix_penalty * mix.l2()
+        return loss
+
+    def predict(self, groups: Sequence[TokenBatch]) -> list[Any]:
+        """Return the head's raw prediction for each example."""
+        return self.head.predict(self._encode(groups))
+
+    def _encode(self, groups: Sequence[TokenBatch]) -> list[EncodedTexts]:
+        return [
+            EncodedTexts(self.vectors(group), group.layout, group.char_ngrams) for group in groups
+        ]
+
+    def mixes(self) -> Iterator[tuple[str, LayerMix]]:
+        """Yield each layer mix with its placement ("input" or "output")."""
+        for placement, mix in (("input", self.features.mix), ("output", self.encoder.mix)):
+            if mix is not None:
+                yield placement, mix.mix
+
+    def shares(self) -> dict[str, dict[str, Any]]:
+        """Return the learned layer shares and the scale gamma of each mix, by placement."""
+        return {
+            placement: {
+                "shares": mix.weights.detach().softmax(dim=0).tolist(),
+                "gamma": float(mix.gamma.detach()),
+            }
+            for placement, mix in self.mixes()
+        }

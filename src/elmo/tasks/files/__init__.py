@@ -1,0 +1,1 @@
+"""File formats shared by several tasks, without knowledge of a task."""

@@ -1,0 +1,99 @@
+"""Reading and decoding of text files, whole or as lines."""
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+
+from elmo.corpus.compressed_files import READ_ERRORS, decompressed
+from elmo.errors import ConfigError, FormatError
+
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+# Line between the documents of a CoNLL file.
+DOCUMENT = "-DOCSTART-"
+
+# Line number in the file, counted from 1, and the line.
+NumberedLine = tuple[int, str]
+
+
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """Read a text file, which can be compressed (.gz, .bz2, .xz or .zst).
+
+    Args:
+        path: Path to the file.
+        encoding: Encoding of the text. Default: UTF-8, or UTF-16 if the file begins with its byte
+            order mark.
+
+    Raises:
+        ConfigError: The encoding is unknown.
+        FormatError: The file cannot be read or decoded, contains a zero byte, or uses only carriage
+            returns as line endings.
+    """
+    try:
+        with path.open("rb") as raw, decompressed(path.name, raw) as file:
+            data = file.read()
+    except READ_ERRORS as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FormatError(f"Cannot read {path}: {reason}.") from None
+    marked = next(
+        (name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark)), "utf-8"
+    )
+    name = encoding or marked
+    try:
+        text = data.decode(name)
+    except LookupError:
+        raise ConfigError(
+            f"Unknown encoding {name!r}. Use an encoding such as utf-8, cp949 or latin-1."
+        ) from None
+    except UnicodeError as error:
+        start = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = data[:start].decode(name, errors="ignore").count("\n") + 1
+        raise FormatError(
+            f"{path}, line {line}: not valid {name}. Specify the encoding with --encoding, or "
+            "convert the file (iconv -f ENCODING -t UTF-8)."
+        ) from None
+    if encoding is None and "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise FormatError(
+            f"{path}, line {line}: contains a zero byte. The file is not text, or it is UTF-16 "
+            "without a byte order mark; in that case specify the encoding with --encoding."
+        )
+    if "\r" in text and "\n" not in text:
+        raise FormatError(
+            f"{path}, line 1: the lines end with carriage returns only. Convert the file "
+            "(tr '\\r' '\\n')."
+        )
+    return text.removeprefix("\ufeff")
+
+
+def split_lines(text: str) -> list[str]:
+    """Split a text at newlines only, because words can contain other line separators."""
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in lines]
+
+
+def read_lines(path: Path, encoding: str | None = None) -> list[str]:
+    """Read the lines of a file, without line endings."""
+    return split_lines(read_text(path, encoding))
+
+
+def is_blank(line: str) -> bool:
+    """Whether a line consists only of spaces and tabs."""
+    return not line.strip(" \t")
+
+
+def split_sentence_lines(lines: list[str]) -> Iterator[list[NumberedLine]]:
+    """Yield the lines of each sentence; sentences end at blank lines and document markers."""
+    sentence: list[NumberedLine] = []
+    for number, line in enumerate(lines, start=1):
+        if not is_blank(line) and not line.startswith(DOCUMENT):
+            sentence.append((number, line))
+        elif sentence:
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence

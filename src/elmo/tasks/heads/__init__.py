@@ -1,1 +1,0 @@
-"""Heads of task models, which compute losses and predictions from word vectors."""

@@ -1,0 +1,1 @@
+"""Search for similar occurrences of a word."""

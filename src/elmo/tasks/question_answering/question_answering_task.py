@@ -1,0 +1,179 @@
+"""Extractive question answering: finds the span of a passage that answers a question, if any."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from elmo.config import TaskConfig, TaskEncoderConfig
+from elmo.tasks.core.example import Example, GoldAnswers, Passage
+from elmo.tasks.core.frozen_layers import Words
+from elmo.tasks.core.task import BaseTask, TextGroup, paired_text_groups, to_words
+from elmo.tasks.core.task_model import TaskHead
+from elmo.tasks.question_answering.question_answering_head import QuestionAnsweringHead
+from elmo.tasks.question_answering.question_answering_scores import F1Unit, answer_scores
+from elmo.text.line_splitter import SplitFunction
+
+
+@dataclass(frozen=True)
+class SpanAnswer:
+    """A predicted answer.
+
+    Attributes:
+        text: Answer text, a substring of the raw passage; empty if there is no answer.
+        start: Index of the first character in the passage; None if there is no answer.
+        end: Index after the last character; None if there is no answer.
+        score: Probability of this answer in its window, where all spans and "no answer" sum to 1;
+            0 if the question or the passage has no words.
+    """
+
+    text: str
+    start: int | None
+    end: int | None
+    score: float
+
+
+class QuestionAnswering(BaseTask):
+    """Finds the span of the passage (second text) that answers the question (first text)."""
+
+    n_texts: ClassVar[int] = 2
+    # 1 if the word also occurs in the other text, else 0.
+    n_indicators: ClassVar[int] = 2
+    target_description: ClassVar[str] = "answers, and a passage with the positions of its words"
+    empty_prediction: ClassVar[Any] = SpanAnswer("", None, None, 0.0)
+
+    def __init__(
+        self,
+        max_answer_words: int,
+        window: int,
+        overlap: int,
+        has_unanswerable: bool,
+        f1_unit: F1Unit = "words",
+    ) -> None:
+        """Store the settings.
+
+        Args:
+            max_answer_words: Maximum number of words in an answer.
+            window: Number of words per window; longer passages are split into windows.
+            overlap: Number of words that consecutive windows have in common.
+            has_unanswerable: Whether some questions have no answer.
+            f1_unit: Unit over which F1 is computed: "words" or "characters".
+        """
+        self.max_answer_words, self.window, self.overlap = max_answer_words, window, overlap
+        self.has_unanswerable, self.f1_unit = has_unanswerable, f1_unit
+        self.metric = "f1"
+        self.metrics: tuple[str, ...] = ("exact_match", "f1")
+
+    @classmethod
+    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+        """Create the task; `has_unanswerable` is true if any example has no answer."""
+        options = config.question_answering
+        has_unanswerable = any(not example.target.texts for example in examples)
+        return cls(
+            options.max_answer_words,
+            options.window,
+            options.overlap,
+            has_unanswerable,
+            options.f1_unit,
+        )
+
+    @staticmethod
+    def has_valid_target(example: Example) -> bool:
+        """Whether the example has gold answers and a passage."""
+        return isinstance(example.target, GoldAnswers) and isinstance(example.extra, Passage)
+
+    @staticmethod
+    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
+        """Create an example from a question and a passage, each either raw or tokenized."""
+        question, passage = texts
+        words = to_words(passage, split)
+        text = passage if isinstance(passage, str) else " ".join(passage)
+        return Example((to_words(question, split), words), extra=Passage.align(text, words))
+
+    def split_example(self, example: Example) -> list[Example]:
+        """Split a long passage into windows; those without the answer count as unanswerable."""
+        question, passage = example.texts
+        if len(passage) <= self.window:
+            return [example]
+        last = len(passage) - self.window
+        starts = [*range(0, last, self.window - self.overlap), last]
+        return [self._window(example, question, passage, start) for start in starts]
+
+    def _window(self, example: Example, question: Words, passage: Words, start: int) -> Example:
+        window = slice(start, start + self.window)
+        target = example.target
+        if target is not None:
+            target = GoldAnswers()
+            answer = example.target.word_range
+            if answer is not None and window.start <= answer[0] and answer[1] <= window.stop:
+                target = replace(example.target, word_range=(answer[0] - start, answer[1] - start))
+        extra = replace(example.extra, word_offsets=example.extra.word_offsets[window])
+        return Example((question, passage[window]), target, example.id, extra)
+
+    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+        """Return the questions and the passages; words that occur in both have the indicator 1."""
+        return paired_text_groups(examples)
+
+    def labels(self, examples: Sequence[Example]) -> list[str]:
+        """Return an empty list: answers are spans, not labels."""
+        return []
+
+    def n_choices(self, labels: Sequence[str]) -> int:
+        """Return the maximum number of candidate spans in a window."""
+        return self.window * self.max_answer_words
+
+    def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
+        """Create the head for word vectors of size `dim`."""
+        return QuestionAnsweringHead(dim=dim, max_answer_words=self.max_answer_words, config=config)
+
+    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+        """Return the word ranges of the answers, (batch, 2); -1 if there is no answer."""
+        return torch.tensor([example.target.word_range or (-1, -1) for example in examples])
+
+    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+        """Return the head's outputs unchanged: one predicted span per window."""
+        return list(outputs)
+
+    def merge_predictions(
+        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
+    ) -> Any:
+        """Return the answer from the window where it is most likely compared to "no answer"."""
+        part, best = max(
+            zip(parts, predictions, strict=True),
+            key=lambda pair: pair[1].log_probability - pair[1].log_none,
+        )
+        if self.has_unanswerable and best.log_none > best.log_probability:
+            return SpanAnswer("", None, None, math.exp(best.log_none))
+        offsets = part.extra.word_offsets
+        start, end = offsets[best.start][0], offsets[best.end - 1][1]
+        return SpanAnswer(part.extra.text[start:end], start, end, math.exp(best.log_probability))
+
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return the exact match and F1 scores as defined by SQuAD."""
+        gold = [example.target.texts for example in examples]
+        predicted = [prediction.text for prediction in predictions]
+        scores = answer_scores(gold, predicted, self.f1_unit)
+        return {"exact_match": scores.exact_match, "f1": scores.f1}
+
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return the question, the answer, its position in the raw passage and its probability."""
+        return {
+            "question": " ".join(example.words),
+            "answer": prediction.text,
+            "start": prediction.start,
+            "end": prediction.end,
+            "score": round(prediction.score, 6),
+        }
+
+    def to_settings(self) -> dict[str, Any]:
+        """Return the settings that `make_task` needs to recreate this task."""
+        return {
+            "max_answer_words": self.max_answer_words,
+            "window": self.window,
+            "overlap": self.overlap,
+            "has_unanswerable": self.has_unanswerable,
+            "f1_unit": self.f1_unit,
+        }

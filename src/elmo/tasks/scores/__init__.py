@@ -1,1 +1,0 @@
-"""Evaluation scores, computed as in the official scorers."""

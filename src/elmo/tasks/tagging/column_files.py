@@ -1,0 +1,211 @@
+"""Readers for CoNLL-style files: one word per line, blank lines between sentences."""
+
+import re
+from pathlib import Path
+
+from elmo.errors import ConfigError, FormatError
+from elmo.tasks.core.example import Example, WordLines
+from elmo.tasks.files.text_lines import NumberedLine, read_lines, split_sentence_lines
+
+# Names of the columns of CoNLL-U.
+CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+RANGE_OR_EMPTY = re.compile(r"\d+-\d+|\d+\.\d+")
+SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)\s*")
+KLP_TAG = re.compile(r"O|I|B[_-](.+)|I[_-](.+)")
+
+
+def read_conll(
+    path: Path, *, words: int = 0, tags: int | None = -1, encoding: str | None = None
+) -> list[Example]:
+    """Read a file in CoNLL column format, such as CoNLL-2003.
+
+    Columns are separated by tabs if a line contains any, otherwise by spaces; all lines must have
+    the same number of columns. Document markers (-DOCSTART-) are skipped.
+
+    Args:
+        path: Path to the file.
+        words: Index of the word column; negative indices count from the end.
+        tags: Index of the tag column; None to read no tags.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    """
+    width = 0
+    examples: list[Example] = []
+    for sentence in split_sentence_lines(read_lines(path, encoding)):
+        rows = []
+        for number, line in sentence:
+            row = _split(path, number, line)
+            width = width or _check_width(path, number, len(row), words, tags)
+            if len(row) != width:
+                raise FormatError(
+                    f"{path}, line {number}: the line has {_columns(len(row))}, but the previous "
+                    f"lines have {width}: {line!r}"
+                )
+            rows.append(row)
+        target = None if tags is None else tuple(row[tags] for row in rows)
+        location = _location(path, sentence, sentence)
+        examples.append(Example((tuple(row[words] for row in rows),), target, location=location))
+    return _check_not_empty(path, examples, "one word per line in columns")
+
+
+def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
+    """Read a Korean file in KLP-2016 format, such as KMOU's `ner.train`.
+
+    The columns are word number (optional), morpheme, part of speech and tag. A sentence can be
+    preceded by its raw text (`;`) and its annotated text (`$`), which are skipped. Tags such as
+    `B_PS` and `I` are converted to IOB2: `B-PS` and `I-PS`.
+
+    Args:
+        path: Path to the file.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    """
+    width = 0
+    examples: list[Example] = []
+    for sentence in split_sentence_lines(read_lines(path, encoding)):
+        words, tags = [], ["O"]
+        rows = _skip_header_lines(sentence)
+        for number, line in rows:
+            row = _split(path, number, line)
+            width = width or _check_width(path, number, len(row), -3, -1)
+            if len(row) != width:
+                raise FormatError(
+                    f"{path}, line {number}: the line has {_columns(len(row))}; expected {width}: "
+                    f"{line!r}"
+                )
+            words.append(row[-3])
+            tags.append(_klp_tag(path, number, row[-1], tags[-1]))
+        if not words:
+            raise FormatError(f"{path}, line {sentence[0][0]}: the sentence has no words.")
+        location = _location(path, sentence, rows)
+        examples.append(Example((tuple(words),), tuple(tags[1:]), location=location))
+    return _check_not_empty(path, examples, "the format of KLP-2016")
+
+
+def read_conllu(
+    path: Path, *, tags: str | None = "upos", encoding: str | None = None
+) -> list[Example]:
+    """Read the words and tags of a CoNLL-U file, skipping multiword token ranges and empty nodes.
+
+    Args:
+        path: Path to the file.
+        tags: Name of the tag column, usually `upos` or `xpos`; None to read no tags.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    """
+    if tags is not None and tags not in CONLLU:
+        raise ConfigError(f"CoNLL-U has no column {tags!r}. Expected one of: {', '.join(CONLLU)}.")
+    examples: list[Example] = []
+    for sentence in split_sentence_lines(read_lines(path, encoding)):
+        name = ""
+        rows: list[list[str]] = []
+        word_lines: list[NumberedLine] = []
+        for number, line in sentence:
+            if line.startswith("#"):
+                match = SENTENCE_ID.fullmatch(line)
+                name = match[1] if match else name
+            elif row := _conllu_row(path, number, line, len(rows) + 1):
+                rows.append(row)
+                word_lines.append((number, line))
+        if not rows:
+            continue
+        target = None if tags is None else tuple(row[CONLLU.index(tags)] for row in rows)
+        location = _location(path, sentence, word_lines)
+        examples.append(Example((tuple(row[1] for row in rows),), target, name, location=location))
+    _check_not_empty(path, examples, "CoNLL-U")
+    if tags is not None and all(set(example.target) == {"_"} for example in examples):
+        raise FormatError(f"{path}: the column {tags} is empty ('_' for every word).")
+    return examples
+
+
+def _location(path: Path, sentence: list[NumberedLine], words: list[NumberedLine]) -> WordLines:
+    """Return the locations of a sentence and its words, for error messages."""
+    return WordLines(path, sentence[0][0], tuple(number for number, _ in words))
+
+
+def _split(path: Path, number: int, line: str) -> list[str]:
+    """Split a line into columns at tabs or, if there are none, at spaces."""
+    if "\t" not in line:
+        return [column for column in line.split(" ") if column]
+    row = [column.strip(" ") for column in line.split("\t")]
+    if not all(row):
+        raise FormatError(f"{path}, line {number}: a column is empty: {line!r}")
+    return row
+
+
+def _columns(n: int) -> str:
+    return "1 column" if n == 1 else f"{n} columns"
+
+
+def _check_width(path: Path, number: int, width: int, words: int, tags: int | None) -> int:
+    """Check that the word column and the tag column exist and are different.
+
+    Args:
+        path: Path to the file, for error messages.
+        number: Line number of the first line, for error messages.
+        width: Number of columns in the first line.
+        words: Index of the word column.
+        tags: Index of the tag column; None if tags are not read.
+
+    Returns:
+        The number of columns.
+    """
+    for name, column in (("words", words), ("tags", tags)):
+        if column is not None and not -width <= column < width:
+            raise FormatError(
+                f"{path}, line {number}: the {name} should be in column {column}, counted from 0, "
+                f"but the line has {_columns(width)}."
+            )
+    if tags is not None and words % width == tags % width:
+        raise FormatError(
+            f"{path}, line {number}: words and tags cannot both be in column {words % width} (the "
+            f"line has {_columns(width)}). Choose another column for the tags with --label-column."
+        )
+    return width
+
+
+def _skip_header_lines(sentence: list[NumberedLine]) -> list[NumberedLine]:
+    """Return a KLP-2016 sentence without its header lines, which begin with `;` and `$`."""
+    first = 0
+    for prefix in (";", "$"):
+        if first < len(sentence) and sentence[first][1].startswith(prefix):
+            # In files without word numbers, `;` can be a word; then the line has several columns.
+            first += sentence[first][1].count("\t") < 2
+    return sentence[first:]
+
+
+def _klp_tag(path: Path, number: int, tag: str, previous: str) -> str:
+    """Convert a KLP-2016 tag to IOB2."""
+    match = KLP_TAG.fullmatch(tag)
+    if match is None:
+        raise FormatError(f"{path}, line {number}: unknown tag {tag!r}. Expected O, B_label or I.")
+    if tag == "O":
+        return tag
+    if match[1]:
+        return f"B-{match[1]}"
+    if match[2]:
+        return f"I-{match[2]}"
+    if previous == "O":
+        raise FormatError(f"{path}, line {number}: the tag I does not follow B_label or I.")
+    return f"I-{previous[2:]}"
+
+
+def _conllu_row(path: Path, number: int, line: str, expected: int) -> list[str] | None:
+    """Return the columns of a line, or None for a multiword token range or an empty node."""
+    row = line.split("\t")
+    if len(row) != len(CONLLU) or not all(row):
+        raise FormatError(
+            f"{path}, line {number}: the line has {_columns(len(row))}; CoNLL-U has {len(CONLLU)} "
+            f"non-empty columns separated by tabs: {line!r}"
+        )
+    if RANGE_OR_EMPTY.fullmatch(row[0]):
+        return None
+    if row[0] != str(expected):
+        raise FormatError(
+            f"{path}, line {number}: unexpected word number {row[0]!r}. Expected {expected}, or a "
+            "blank line before a new sentence."
+        )
+    return row
+
+
+def _check_not_empty(path: Path, examples: list[Example], description: str) -> list[Example]:
+    if not examples:
+        raise FormatError(f"{path}: contains no sentences. Expected {description}.")
+    return examples

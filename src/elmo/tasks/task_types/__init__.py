@@ -1,1 +1,0 @@
-"""Task definitions: the labels, targets, predictions and scores of each task."""

@@ -1,0 +1,63 @@
+"""Reader for text with WordNet senses: SemCor 3.0 and the data of Raganato et al. (2017)."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from elmo.errors import ConfigError, FormatError
+from elmo.evaluate.word_senses import (
+    Entry,
+    TaggedWords,
+    entry_of,
+    read_semcor,
+    read_targets,
+)
+from elmo.tasks.core.example import Example
+
+
+class SenseTarget(NamedTuple):
+    """A word or multiword expression whose sense is to be predicted.
+
+    Attributes:
+        first: Index of the first word.
+        stop: Index after the last word; a multiword expression such as `take place` is one target.
+        entry: Lemma and part of speech.
+    """
+
+    first: int
+    stop: int
+    entry: Entry
+
+
+def read_senses(path: Path, *, encoding: str | None = None) -> list[Example]:
+    """Read sentences, the words to disambiguate in them, and the sense keys of these words.
+
+    Args:
+        path: The directory `semcor3.0`, or a directory NAME with NAME.data.xml and
+            NAME.gold.key.txt.
+        encoding: Must be UTF-8 if given, because these data sets are always UTF-8.
+    """
+    if encoding is not None and encoding.lower().replace("-", "") != "utf8":
+        raise ConfigError(f"Cannot read {path} as {encoding!r}. These data sets are always UTF-8.")
+    if (path / f"{path.name}.data.xml").is_file():
+        return _examples(*read_targets(path))
+    if not path.is_dir():
+        raise FormatError(
+            f"{path} is not a directory. Expected semcor3.0, or a directory NAME that contains "
+            "NAME.data.xml."
+        )
+    text = read_semcor(path)
+    # If an occurrence has several gold senses, all belong to the same entry.
+    return _examples(text, [entry_of(item.senses[0]) for item in text.occurrences])
+
+
+def _examples(text: TaggedWords, entries: list[Entry]) -> list[Example]:
+    targets: list[list[SenseTarget]] = [[] for _ in text.sentences]
+    gold: list[list[tuple[str, ...]]] = [[] for _ in text.sentences]
+    for item, entry in zip(text.occurrences, entries, strict=True):
+        targets[item.sentence].append(SenseTarget(item.first, item.stop, entry))
+        gold[item.sentence].append(item.senses)
+    return [
+        Example((tuple(words),), tuple(senses), extra=tuple(words_to_tag))
+        for words, words_to_tag, senses in zip(text.sentences, targets, gold, strict=True)
+        if words_to_tag
+    ]

@@ -1,0 +1,195 @@
+"""Word sense lookup: predicts the nearest SemCor sense of a lemma, or else WordNet's first sense.
+
+Sentences without lemmas are also supported: for each word form that occurs in SemCor, the senses of
+all its lemmas in SemCor are candidates.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.config import TaskConfig
+from elmo.errors import ConfigError, InputError
+from elmo.evaluate.probe_vectors import Encode, Vectors, unit
+from elmo.evaluate.word_senses import (
+    Entry,
+    SenseIndex,
+    SenseOccurrence,
+    TaggedWords,
+    occurrence_vectors,
+    read_wordnet,
+)
+from elmo.tasks.core.example import Example
+from elmo.tasks.word_senses.sense_tagged_files import SenseTarget
+from elmo.text.line_splitter import SplitFunction
+
+# Default path of WordNet's index.sense file, relative to the folder that contains SemCor.
+WORDNET = Path("wordnet-3.0") / "index.sense"
+
+
+@dataclass(frozen=True)
+class PredictedSense:
+    """The predicted sense of one or more adjacent words of a sentence.
+
+    Attributes:
+        first: Index of the first word.
+        stop: Index after the last word.
+        sense: WordNet sense key; None if the word is not in WordNet.
+        is_seen: Whether the sense was found by nearest-neighbor search in the index. If false, it
+            is WordNet's first sense.
+    """
+
+    first: int
+    stop: int
+    sense: str | None
+    is_seen: bool
+
+
+class WordSenseLookup:
+    """Index of word senses and their vectors."""
+
+    n_texts: ClassVar[int] = 1
+    empty_prediction: ClassVar[Any] = ()
+    target_description: ClassVar[str] = "the senses of its words"
+    metric = "f1"
+
+    def __init__(self, senses: SenseIndex, forms: dict[str, list[Entry]]) -> None:
+        """Create the index.
+
+        Args:
+            senses: Senses and their vectors, from a single layer.
+            forms: Lexicon entries (lemma and part of speech) of each lowercased word form.
+        """
+        self.senses = senses
+        self.forms = forms
+
+    @classmethod
+    def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
+        """Build the index from the senses in the examples and WordNet's sense order."""
+        train = config.examples.train
+        path = config.lookup.wordnet or (None if train is None else Path(train).parent / WORDNET)
+        if path is None:
+            raise ConfigError("Set the path of WordNet's index.sense file with --wordnet.")
+        forms: dict[str, list[Entry]] = {}
+        for example in examples:
+            for first, stop, entry in example.extra or ():
+                entries = forms.setdefault("_".join(example.words[first:stop]).lower(), [])
+                if entry not in entries:
+                    entries.append(entry)
+        senses = SenseIndex.of(encode, _tagged(examples), read_wordnet(Path(path)))
+        if not senses.rows:
+            raise InputError(f"None of the senses in the examples occurs in {path}.")
+        return cls(senses, forms)
+
+    @classmethod
+    def from_state(cls, content: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+        """Restore an index from the values returned by `state`."""
+        wordnet = {(lemma, part): senses for lemma, part, senses in content["wordnet"]}
+        rows = {sense: row for row, sense in enumerate(content["senses"])}
+        if len(rows) != len(vectors):
+            raise ValueError(f"there are {len(rows):,} senses but {len(vectors):,} vectors")
+        forms = {
+            form: [(entry[0], entry[1]) for entry in entries]
+            for form, entries in content["forms"].items()
+        }
+        return cls(SenseIndex(wordnet, rows, unit(vectors[None].astype(np.float32))), forms)
+
+    def state(self) -> tuple[Any, NDArray[np.float16]]:
+        """Return the index as JSON-serializable data and vectors, (senses, dim)."""
+        content = {
+            "wordnet": [[*entry, list(senses)] for entry, senses in self.senses.wordnet.items()],
+            "senses": list(self.senses.rows),
+            "forms": self.forms,
+        }
+        return content, self.senses.centroids[0].astype(np.float16)
+
+    @staticmethod
+    def has_valid_target(example: Example) -> bool:
+        """Whether an example has word senses as its target."""
+        return isinstance(example.target, tuple) and example.extra is not None
+
+    def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
+        """Create an example from a sentence, either raw or split into words."""
+        (text,) = texts
+        return Example((tuple(split(text) if isinstance(text, str) else text),))
+
+    def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
+        """Return the senses of the target words or, if none are given, of all known word forms."""
+        targets = [self._targets(example) for example in examples]
+        occurrences = [
+            SenseOccurrence(number, first, stop, ())
+            for number, words in enumerate(targets)
+            for first, stop, _ in words
+        ]
+        text = TaggedWords([example.words for example in examples], occurrences)
+        vectors = (
+            vector for _, part in occurrence_vectors(encode, text) for vector in unit(part)[0]
+        )
+        return [
+            tuple(self._predict_word(*word, next(vectors)) for word in words) for words in targets
+        ]
+
+    def _targets(self, example: Example) -> list[tuple[int, int, list[Entry]]]:
+        """Return the start index, end index and possible entries of each word to disambiguate."""
+        if example.extra is not None:
+            words: Sequence[SenseTarget] = example.extra
+            return [(word.first, word.stop, [word.entry]) for word in words]
+        forms = [word.lower() for word in example.words]
+        return [
+            (index, index + 1, self.forms[form])
+            for index, form in enumerate(forms)
+            if form in self.forms
+        ]
+
+    def _predict_word(
+        self, first: int, stop: int, entries: Sequence[Entry], vector: Vectors
+    ) -> PredictedSense:
+        candidates = [sense for entry in entries for sense in self.senses.candidates(entry)]
+        if not candidates:
+            return PredictedSense(first, stop, self.senses.first_sense(entries[0]), is_seen=False)
+        (sense,) = self.senses.nearest(candidates, vector[None])
+        return PredictedSense(first, stop, sense, is_seen=True)
+
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return the F1 of the predictions and of the baseline, WordNet's first sense.
+
+        Every word has a prediction, so F1 equals the share of words with a correct sense.
+        """
+        correct, first = [], []
+        for example, of_example in zip(examples, predictions, strict=True):
+            for word, prediction, senses in zip(
+                example.extra, of_example, example.target, strict=True
+            ):
+                correct.append(prediction.sense in senses)
+                first.append(self.senses.first_sense(word.entry) in senses)
+        if not correct:
+            raise InputError("The examples do not contain any words with a sense.")
+        return {"f1": sum(correct) / len(correct), "first_sense": sum(first) / len(first)}
+
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return the words and senses as a JSON-serializable dictionary."""
+        senses = [
+            {
+                "text": " ".join(example.words[word.first : word.stop]),
+                "start": word.first,
+                "end": word.stop,
+                "sense": word.sense,
+                "by": "nearest" if word.is_seen else "first sense",
+            }
+            for word in prediction
+        ]
+        return {"words": list(example.words), "senses": senses}
+
+
+def _tagged(examples: Sequence[Example]) -> TaggedWords:
+    """Convert examples to sentences with sense-tagged word occurrences."""
+    occurrences = [
+        SenseOccurrence(number, word.first, word.stop, senses)
+        for number, example in enumerate(examples)
+        for word, senses in zip(example.extra or (), example.target or (), strict=True)
+    ]
+    return TaggedWords([example.words for example in examples], occurrences)
