@@ -11,6 +11,7 @@ from elmo.config import TaskConfig
 from elmo.config.serialization import from_dict, leaves
 from elmo.embed.embedder import ELMo
 from elmo.tasks.core.example import Example, GoldAnswers, Passage
+from elmo.tasks.core.loaded_elmo import load_elmo
 from elmo.tasks.fit import prepare
 
 GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
@@ -117,8 +118,7 @@ def task_config(out, **settings):
 def make_fitted_task(out, train=LABELED, dev=(), **settings):
     """Return a task model that has its initial weights."""
     config = task_config(out, **settings)
-    elmo = None if config.elmo.model is None else ELMo.from_pretrained(config.elmo.model)
-    return prepare(config, elmo, train, dev)
+    return prepare(config, load_elmo(config), train, dev)
 
 
 def fabric():

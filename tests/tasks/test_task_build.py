@@ -6,8 +6,9 @@ from conftest import TINY, random_model
 from small_tasks import make_fitted_task, task_config, weights, write_elmo
 
 from elmo.embed.embedder import ELMo
-from elmo.tasks.core.build import layers_folder, load_elmo, splitter
+from elmo.tasks.core.build import layers_folder, splitter
 from elmo.tasks.core.frozen_layers import ComputedLayers, StoredLayers
+from elmo.tasks.core.loaded_elmo import load_elmo
 
 
 def test_initial_weights_are_determined_by_seed(tmp_path):
@@ -31,8 +32,8 @@ def test_frozen_elmo_uses_stored_layers_and_tuned_elmo_its_network(tmp_path, use
         fitted.save(tmp_path / "model")
     else:
         assert indexer.layers is None
-        assert indexer.mapper is fitted.built.elmo.mapper
-        assert network is fitted.built.elmo.network
+        assert indexer.mapper is fitted.elmo.mapper
+        assert network is fitted.elmo.network
         assert not (tmp_path / "run" / "layers").exists()
 
 

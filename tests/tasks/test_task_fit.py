@@ -21,6 +21,7 @@ from small_tasks import (
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks import fit as fit_module
+from elmo.tasks.core import loaded_elmo
 from elmo.tasks.fit import FitResult, fit
 from elmo.tasks.fitted_task import load_fitted_task
 from elmo.tasks.task_trainable import TaskTrainable, TaskTrainingJob
@@ -84,6 +85,47 @@ def test_fit_trains_and_scores_a_model_and_writes_its_folder(tmp_path, model, fi
     assert fitted.facts["steps"] in (32, 64)
     assert fitted.facts["development"] == run["development"]
     assert fitted.facts["mixes"] == run["mixes"]
+
+
+@pytest.mark.parametrize(("use", "n_loads"), [("frozen", 1), ("tuned", 2)])
+def test_fit_loads_the_elmo_model_once_and_hashes_frozen_weights_once(
+    tmp_path, model, files, monkeypatch, use, n_loads
+):
+    loads, hashes = [], []
+    load, compute = ELMo.from_pretrained, loaded_elmo.fingerprint
+
+    def count_load(*arguments, **settings):
+        loads.append(arguments)
+        return load(*arguments, **settings)
+
+    def count_hash(*arguments):
+        hashes.append(arguments)
+        return compute(*arguments)
+
+    monkeypatch.setattr(ELMo, "from_pretrained", count_load)
+    monkeypatch.setattr(loaded_elmo, "fingerprint", count_hash)
+    path = files["classification"]
+    settings = {"train": path, "dev": path, "test": path, "model": model, "use": use}
+    result = fit(task_config(tmp_path / "run", epochs=4, evaluate_every=4, **settings))
+    assert result.runs[0]["test"]["accuracy"] >= 0.5
+    # The best weights of a fine-tuned ELMo are read from the folder of the run.
+    assert len(loads) == n_loads
+    assert use == "tuned" or len(hashes) == 1
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_frozen_elmo_model_is_loaded_once_for_all_seeds(tmp_path, model, files, monkeypatch, seeds):
+    loads = []
+    load = ELMo.from_pretrained
+
+    def count_load(*arguments, **settings):
+        loads.append(arguments)
+        return load(*arguments, **settings)
+
+    monkeypatch.setattr(ELMo, "from_pretrained", count_load)
+    path = files["classification"]
+    fit(task_config(tmp_path / "run", train=path, dev=path, model=model, seeds=seeds))
+    assert len(loads) == 1
 
 
 def test_finished_run_is_not_trained_again(tmp_path, files, monkeypatch):

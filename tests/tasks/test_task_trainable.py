@@ -127,7 +127,7 @@ def test_load_state_dict_rejects_state_from_other_examples(tmp_path):
 def test_training_changes_elmo_weights_only_if_elmo_is_fine_tuned(tmp_path, model):
     for use in ("frozen", "tuned"):
         trainable = make_trainable(tmp_path / use, model=model, use=use)
-        elmo = trainable.fitted.built.elmo.network
+        elmo = trainable.fitted.elmo.network
         before = {name: value.clone() for name, value in elmo.state_dict().items()}
         run_steps(trainable, 0, 4)
         changed = {

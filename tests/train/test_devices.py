@@ -5,7 +5,7 @@ import torch
 
 from elmo.config import RunConfig
 from elmo.train import devices
-from elmo.train.devices import reproducible
+from elmo.train.devices import make_fabric, reproducible, run_device
 
 CPU = torch.device("cpu")
 
@@ -52,3 +52,15 @@ def test_lstm_can_be_trained_in_bfloat16_on_cpu():
         with torch.autocast("cpu", torch.bfloat16):
             output, _ = lstm(torch.ones(2, 3, 4))
     torch.testing.assert_close(output.float(), lstm(torch.ones(2, 3, 4))[0], rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "device"), [("cpu", "cpu"), ("cuda", "cuda"), ("gpu", "cuda")]
+)
+def test_device_of_a_run_follows_from_its_accelerator(accelerator, device):
+    assert run_device(RunConfig(accelerator=accelerator)) == device
+
+
+def test_device_of_a_run_is_the_one_that_fabric_chooses():
+    run = RunConfig()
+    assert make_fabric(run).device.type == torch.device(run_device(run)).type

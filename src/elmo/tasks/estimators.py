@@ -18,8 +18,9 @@ from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, InputError, did_you_mean, shortened
 from elmo.kernels.device import default_device
 from elmo.progress import hidden_progress
-from elmo.tasks.core.build import load_elmo, splitter
+from elmo.tasks.core.build import splitter
 from elmo.tasks.core.example import Example, Frame, GoldAnswers, IndexRange
+from elmo.tasks.core.loaded_elmo import elmo_of, load_elmo
 from elmo.tasks.files.raw_text import PLACEHOLDER, with_placeholder
 from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
@@ -29,6 +30,7 @@ from elmo.tasks.registry import TASKS, check_targets
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.text_values import check_not_missing, is_missing, iterate_sentences
+from elmo.train.devices import run_device
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
 
@@ -172,7 +174,7 @@ class Estimator:
             settings = {**self.settings, "out": out, "task": self.task}
             config = load_config(TaskConfig, None, settings)
             elmo = load_elmo(config)
-            split = splitter(config, elmo)
+            split = splitter(config, elmo_of(elmo))
             targets = list(targets)
             examples = self._examples(texts, targets, split)
             if dev is None:
@@ -186,7 +188,7 @@ class Estimator:
             untrained = prepare(config, elmo, examples, dev_examples)
             untrained.label_type = self._label_type(targets)
             train(TaskTrainingJob(untrained, examples, dev_examples))
-            self._fitted = load_fitted_task(Path(out) / MODEL, default_device())
+            self._fitted = load_fitted_task(Path(out) / MODEL, run_device(config.run), elmo)
         return self
 
     def answers(self, texts: Iterable[Any]) -> list[Any]:
@@ -195,7 +197,7 @@ class Estimator:
         The prediction for a text without words is empty: no label, no tags, no answer.
         """
         fitted = self.fitted
-        split = splitter(fitted.config, fitted.built.elmo)
+        split = splitter(fitted.config, fitted.elmo)
         examples = [
             self._example(text, split, number) for number, text in enumerate(_to_list(texts))
         ]
@@ -204,7 +206,7 @@ class Estimator:
     def evaluate(self, texts: Iterable[Any], targets: Iterable[Any]) -> dict[str, float]:
         """Predict the texts and return the scores by name."""
         fitted = self.fitted
-        split = splitter(fitted.config, fitted.built.elmo)
+        split = splitter(fitted.config, fitted.elmo)
         return fitted.scores(self._examples(texts, targets, split))
 
     def _examples(

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config import TaskConfig
-from elmo.embed.embedder import ELMo
-from elmo.embed.fingerprint import fingerprint
 from elmo.errors import interruption_note
 from elmo.files import atomic_path
 from elmo.kernels.device import move
-from elmo.tasks.core.build import build, layers_folder, load_elmo, splitter
+from elmo.tasks.core.build import build, layers_folder, splitter
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.frozen_layers import BlankLayers, LayerSource, named_layers, stored_layers
 from elmo.tasks.core.label_scores import Spread, mean_and_deviation
+from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of, load_elmo
 from elmo.tasks.core.word_vectors import read_word_vectors
 from elmo.tasks.fitted_task import FittedTask, load_fitted_task
 from elmo.tasks.load_examples import read_examples, training_examples
@@ -26,7 +25,7 @@ from elmo.tasks.mix_plot import PLOT, draw_mixes
 from elmo.tasks.parallel_seeds import run_in_parallel
 from elmo.tasks.registry import check_labels, task_for
 from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
-from elmo.train.devices import make_fabric
+from elmo.train.devices import run_device
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL, kept_after_interruption
 
@@ -116,16 +115,21 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
 
 
 def _fit(config: TaskConfig) -> FitResult | TaskRun:
+    elmo = load_elmo(config)
     if config.run.dry_run:
-        return train(_job(config, load_elmo(config)))
+        return train(_job(config, elmo))
     configs = [_config_of_seed(config, number) for number in range(config.seeds)]
     if min(config.parallel_seeds, config.seeds) > 1:
         # Read and compute shared data before the runs start, so that errors are reported only once.
-        _job(configs[0], load_elmo(configs[0]))
-        _test_examples(configs[0])
+        _job(configs[0], elmo)
+        _test_examples(configs[0], elmo)
         runs = run_in_parallel(fit_and_measure, configs, config.parallel_seeds)
     else:
-        runs = [fit_and_measure(seed_config) for seed_config in configs]
+        runs = []
+        for number, seed_config in enumerate(configs):
+            if number and config.elmo.use == "tuned":
+                elmo = load_elmo(config)  # the previous run has trained the model
+            runs.append(fit_and_measure(seed_config, elmo))
     metrics = [run.pop("metric") for run in runs]
     result = FitResult(config.out, metrics[0], tuple(runs))
     with atomic_path(Path(config.out) / RESULTS) as partial:
@@ -149,11 +153,17 @@ def _config_of_seed(config: TaskConfig, number: int) -> TaskConfig:
     )
 
 
-def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
-    """Train and evaluate with one seed; return the results as JSON-serializable data."""
+def fit_and_measure(config: TaskConfig, elmo: LoadedELMo | None = None) -> dict[str, Any]:
+    """Train and evaluate with one seed; return the results as JSON-serializable data.
+
+    Args:
+        config: Task options.
+        elmo: The ELMo model. Default: load it.
+    """
+    elmo = elmo or load_elmo(config)
     # Read the test set before training, so that errors in it are reported early.
-    test = _test_examples(config)
-    fitted = fit_once(config)
+    test = _test_examples(config, elmo)
+    fitted = fit_once(config, elmo)
     return {
         "out": config.out,
         "seed": config.run.seed,
@@ -164,24 +174,23 @@ def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
     }
 
 
-def fit_once(config: TaskConfig) -> FittedTask | LookupModel:
+def fit_once(config: TaskConfig, elmo: LoadedELMo | None) -> FittedTask | LookupModel:
     """Train with one seed and return the best model; for a lookup task, build a lookup model."""
     if config.task in LOOKUP_TASKS:
-        return fit_lookup(config)
-    sys.stderr.write(f"{train(_job(config, load_elmo(config)))}\n")
-    device = str(make_fabric(config.run).device)
-    return load_fitted_task(Path(config.out) / MODEL, device)
+        return fit_lookup(config, elmo)
+    sys.stderr.write(f"{train(_job(config, elmo))}\n")
+    return load_fitted_task(Path(config.out) / MODEL, run_device(config.run), elmo)
 
 
-def _job(config: TaskConfig, elmo: ELMo | None) -> TaskTrainingJob:
+def _job(config: TaskConfig, elmo: LoadedELMo | None) -> TaskTrainingJob:
     """Read the examples of a run and build its model."""
-    split = splitter(config, elmo)
+    split = splitter(config, elmo_of(elmo))
     examples, dev = training_examples(config.examples, split, config.run.seed, config.task)
     return TaskTrainingJob(prepare(config, elmo, examples, dev), examples, dev)
 
 
 def prepare(
-    config: TaskConfig, elmo: ELMo | None, train: Sequence[Example], dev: Sequence[Example]
+    config: TaskConfig, elmo: LoadedELMo | None, train: Sequence[Example], dev: Sequence[Example]
 ) -> FittedTask:
     """Return an untrained model with the labels and word vectors that the examples need.
 
@@ -198,12 +207,11 @@ def prepare(
     texts = [text for part in parts for text in part.texts]
     layers: LayerSource | None = None
     if elmo is not None and config.run.dry_run:
-        layers = BlankLayers(elmo, config.elmo.layers)
+        layers = BlankLayers(elmo.elmo, config.elmo.layers)
     elif elmo is not None and config.elmo.use == "frozen":
-        move(elmo, make_fabric(config.run).device)
-        elmo_fingerprint = fingerprint(elmo.to_pretrained())
+        move(elmo.elmo, run_device(config.run))
         layers = stored_layers(
-            elmo, elmo_fingerprint, config.elmo.layers, texts, layers_folder(config)
+            elmo.elmo, elmo.fingerprint, config.elmo.layers, texts, layers_folder(config)
         )
     word_vectors = None
     if config.word_features.word_vectors is not None:
@@ -215,9 +223,9 @@ def prepare(
     return FittedTask(config, task, labels, built)
 
 
-def _test_examples(config: TaskConfig) -> list[Example] | None:
+def _test_examples(config: TaskConfig, elmo: LoadedELMo | None) -> list[Example] | None:
     """Read the test set; return None if there is none."""
     if config.examples.test is None:
         return None
-    split = splitter(config, load_elmo(config))
+    split = splitter(config, elmo_of(elmo))
     return read_examples(config.examples, config.examples.test, split, task=config.task)

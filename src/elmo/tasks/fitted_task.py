@@ -25,16 +25,16 @@ from torch import Tensor
 from elmo.config import TaskConfig
 from elmo.config.serialization import from_dict, to_dict
 from elmo.embed.embedder import ELMo
-from elmo.embed.fingerprint import fingerprint
 from elmo.errors import ConfigError, FormatError, InputError, listing
 from elmo.files import write_folder
 from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
 from elmo.progress import Progress
-from elmo.tasks.core.build import BuiltModel, build, load_elmo
+from elmo.tasks.core.build import BuiltModel, build
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.label_report import LabelReport
+from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of, load_elmo
 from elmo.tasks.core.renamed_records import upgrade_record, upgrade_weights
 from elmo.tasks.core.task import Task
 from elmo.tasks.core.task_batches import split_batch, text_lengths, token_batches
@@ -99,7 +99,7 @@ class FittedTask:
     @property
     def elmo(self) -> ELMo | None:
         """The ELMo model; None if ELMo is not used."""
-        return self.built.elmo
+        return elmo_of(self.built.elmo)
 
     def predict(self, examples: Sequence[Example]) -> list[Any]:
         """Return the prediction for each example, also if it has no words; ignore the targets."""
@@ -169,9 +169,10 @@ class FittedTask:
 
         If the process is killed in between, loading detects the mismatch by the fingerprint.
         """
-        elmo, tuned = self.built.elmo, self.config.elmo.use == "tuned"
-        if elmo is not None and tuned:
-            elmo.save_pretrained(folder / TUNED)
+        loaded = self.built.elmo
+        if loaded is not None and self.config.elmo.use == "tuned":
+            loaded = LoadedELMo(loaded.elmo)  # training has changed the weights
+            loaded.elmo.save_pretrained(folder / TUNED)
         weights = {
             name: value.detach().cpu().contiguous()
             for name, value in self.built.model.state_dict().items()
@@ -184,7 +185,7 @@ class FittedTask:
             "task_settings": self.task.to_settings(),
             "facts": self.facts,
             "label_type": self.label_type,
-            "fingerprint": None if elmo is None else fingerprint(elmo.to_pretrained()),
+            "fingerprint": None if loaded is None else loaded.fingerprint,
             "config": to_dict(with_absolute_elmo_path(self.config)),
         }
         words = ""
@@ -228,16 +229,19 @@ def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def load_fitted_task(folder: Path, device: str | None = None) -> FittedTask:
+def load_fitted_task(
+    folder: Path, device: str | None = None, elmo: LoadedELMo | None = None
+) -> FittedTask:
     """Load a model written by `FittedTask.save`.
 
     Args:
         folder: Model folder, or a training folder that contains one.
         device: Device to load the model on. Default: the CPU.
+        elmo: The frozen ELMo model, if it is already loaded; not used if ELMo is fine-tuned.
     """
     folder = model_folder(folder)
     record, config = read_model_config(folder)
-    elmo = load_matching_elmo(folder, config, record["fingerprint"])
+    elmo = load_matching_elmo(folder, config, record["fingerprint"], elmo)
     try:
         weights = upgrade_weights(load_file(folder / WEIGHTS))
         word_vectors = _pop_word_vectors(folder, weights)
@@ -257,7 +261,7 @@ def load_fitted_task(folder: Path, device: str | None = None) -> FittedTask:
     if device is not None:
         move(built.model, device)
         if elmo is not None:
-            move(elmo, device)
+            move(elmo.elmo, device)
     built.model.eval()
     label_type = record.get("label_type", "str")
     return FittedTask(config, task, record["labels"], built, record["facts"], label_type)
@@ -305,17 +309,30 @@ def read_model_config(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
 
 
 def load_matching_elmo(
-    folder: Path, config: TaskConfig, expected_fingerprint: str | None
-) -> ELMo | None:
-    """Load the ELMo model of a task model and check that it has the expected fingerprint."""
+    folder: Path,
+    config: TaskConfig,
+    expected_fingerprint: str | None,
+    loaded: LoadedELMo | None = None,
+) -> LoadedELMo | None:
+    """Return the ELMo model of a task model and check that it has the expected fingerprint.
+
+    Args:
+        folder: Model folder.
+        config: Options of the task model.
+        expected_fingerprint: Fingerprint in the model folder.
+        loaded: The frozen ELMo model, if it is already loaded.
+    """
     tuned = config.elmo.model is not None and config.elmo.use == "tuned"
     if tuned and not (folder / TUNED).is_dir():
         raise FormatError(
             f"{folder} is not a complete fitted task model: the folder {TUNED} is missing."
         )
-    elmo = ELMo.from_pretrained(folder / TUNED) if tuned else load_elmo(config)
-    if elmo is None or fingerprint(elmo.to_pretrained()) == expected_fingerprint:
-        return elmo
+    if tuned:
+        loaded = LoadedELMo(ELMo.from_pretrained(folder / TUNED))
+    elif loaded is None:
+        loaded = load_elmo(config)
+    if loaded is None or loaded.fingerprint == expected_fingerprint:
+        return loaded
     if tuned:
         raise FormatError(
             f"{folder} is not a complete fitted task model: the ELMo in {TUNED} belongs to another "

@@ -10,12 +10,13 @@ from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import default_device
 from elmo.tasks.core.build import splitter
 from elmo.tasks.core.example import Example
+from elmo.tasks.core.loaded_elmo import load_elmo
 from elmo.tasks.estimators import check_settings, non_default_settings, settings_repr
 from elmo.tasks.load_examples import subsample
 from elmo.tasks.lookup_model import LookupModel, build_lookup_model, load_lookup_model
 from elmo.tasks.not_fitted import not_fitted_error
 from elmo.text.line_splitter import SplitFunction
-from elmo.train.devices import make_fabric
+from elmo.train.devices import run_device
 
 
 class LookupEstimator:
@@ -57,7 +58,9 @@ class LookupEstimator:
             all_examples = [self._example(text, split, number) for number, text in enumerate(texts)]
             return subsample(all_examples, config.examples.fraction, config.run.seed)
 
-        self._fitted = build_lookup_model(config, examples, str(make_fabric(config.run).device))
+        self._fitted = build_lookup_model(
+            config, load_elmo(config), examples, run_device(config.run)
+        )
         return self
 
     def _example(self, text: Any, split: SplitFunction, number: int) -> Example:

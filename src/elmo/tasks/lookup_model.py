@@ -26,16 +26,16 @@ from elmo import __version__
 from elmo.config import TaskConfig
 from elmo.config.serialization import to_dict
 from elmo.embed.embedder import ELMo
-from elmo.embed.fingerprint import fingerprint
 from elmo.errors import ConfigError, FormatError, InputError, shortened
 from elmo.evaluate.probe_vectors import Encode, Vectors
 from elmo.files import write_folder
 from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
-from elmo.tasks.core.build import load_elmo, splitter
+from elmo.tasks.core.build import splitter
 from elmo.tasks.core.example import Example, examples_signature
 from elmo.tasks.core.frozen_layers import chosen_layers
+from elmo.tasks.core.loaded_elmo import LoadedELMo
 from elmo.tasks.fitted_task import (
     CONFIG,
     DAMAGED_FILE_ERRORS,
@@ -54,7 +54,7 @@ from elmo.tasks.nearest_occurrences.occurrence_lookup import OccurrenceLookup
 from elmo.tasks.word_senses.word_sense_lookup import WordSenseLookup
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.token_batches import Sentence
-from elmo.train.devices import make_fabric
+from elmo.train.devices import run_device
 from elmo.train.run_folder import MODEL, check_same_run, locked, write_config
 
 INDEX, VECTORS = "memory.json", "memory.safetensors"
@@ -113,14 +113,19 @@ class LookupModel:
     Attributes:
         config: Options used to build the index.
         task: The lookup index; it takes the place of the task of a `FittedTask`.
-        elmo: The ELMo model.
+        loaded: The ELMo model.
         facts: Information about the index: signature of the examples, development scores.
     """
 
     config: TaskConfig
     task: LookupIndex
-    elmo: ELMo
+    loaded: LoadedELMo
     facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def elmo(self) -> ELMo:
+        """The ELMo model itself."""
+        return self.loaded.elmo
 
     def predict(self, examples: Sequence[Example]) -> list[Any]:
         """Return the prediction for each example, also if it has no words."""
@@ -152,7 +157,7 @@ class LookupModel:
             "labels": [],
             "task_settings": {},
             "facts": self.facts,
-            "fingerprint": fingerprint(self.elmo.to_pretrained()),
+            "fingerprint": self.loaded.fingerprint,
             "config": to_dict(with_absolute_elmo_path(self.config)),
         }
         write_folder(
@@ -169,19 +174,24 @@ def _json(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False) + "\n").encode()
 
 
-def fit_lookup(config: TaskConfig) -> LookupModel:
-    """Build and save the lookup model of a config, or load it if it already exists."""
+def fit_lookup(config: TaskConfig, elmo: LoadedELMo | None) -> LookupModel:
+    """Build and save the lookup model of a config, or load it if it already exists.
+
+    Args:
+        config: Task options.
+        elmo: The ELMo model; None if the config names none, which is an error.
+    """
     folder = Path(config.out)
-    device = str(make_fabric(config.run).device)
+    device = run_device(config.run)
     with locked(folder):
         check_same_run(folder, config)
         if not (folder / MODEL / CONFIG).is_file():
-            model = build_lookup_model(config, partial(_training_examples, config), device)
+            model = build_lookup_model(config, elmo, partial(_training_examples, config), device)
             _score_dev(model)
             write_config(folder, config)
             model.save(folder / MODEL)
-            return load_lookup_model(folder / MODEL, device)
-    model = load_lookup_model(folder / MODEL, device)
+            return load_lookup_model(folder / MODEL, device, elmo)
+    model = load_lookup_model(folder / MODEL, device, elmo)
     examples = _training_examples(config, splitter(config, model.elmo))
     if model.facts.get("examples") != _signature(examples):
         raise ConfigError(
@@ -207,19 +217,23 @@ def _training_examples(config: TaskConfig, split: SplitFunction) -> list[Example
 
 
 def build_lookup_model(
-    config: TaskConfig, load_examples: Callable[[SplitFunction], Sequence[Example]], device: str
+    config: TaskConfig,
+    loaded: LoadedELMo | None,
+    load_examples: Callable[[SplitFunction], Sequence[Example]],
+    device: str,
 ) -> LookupModel:
     """Build a lookup model from examples.
 
     Args:
         config: Task options.
+        loaded: The ELMo model; None if the config names none, which is an error.
         load_examples: Function that returns the examples, given a function that splits raw text
             into words.
         device: Device to run the ELMo model on.
     """
-    elmo = load_elmo(config)
-    if elmo is None or config.elmo.use == "tuned":
+    if loaded is None or config.elmo.use == "tuned":
         raise ConfigError(f"{config.task} requires a frozen ELMo. Set --model and --use frozen.")
+    elmo = loaded.elmo
     examples = load_examples(splitter(config, elmo))
     if not examples:
         raise InputError("There are no texts.")
@@ -231,7 +245,7 @@ def build_lookup_model(
         "mixes": {},
         "examples": _signature(examples),
     }
-    return LookupModel(config, index, elmo, facts)
+    return LookupModel(config, index, loaded, facts)
 
 
 def _score_dev(model: LookupModel) -> None:
@@ -256,12 +270,15 @@ def load_task(folder: Path, device: str | None = None) -> FittedTask | LookupMod
     return load(folder, device)
 
 
-def load_lookup_model(folder: Path, device: str | None = None) -> LookupModel:
+def load_lookup_model(
+    folder: Path, device: str | None = None, elmo: LoadedELMo | None = None
+) -> LookupModel:
     """Load a model written by `LookupModel.save`.
 
     Args:
         folder: Model folder, or a training folder that contains one.
         device: Device to load the ELMo model on. Default: the CPU.
+        elmo: The ELMo model, if it is already loaded.
     """
     folder = model_folder(folder)
     record, config = read_model_config(folder)
@@ -270,7 +287,7 @@ def load_lookup_model(folder: Path, device: str | None = None) -> LookupModel:
             f"{folder} contains a model for {config.task}, which is not a lookup task. Lookup "
             f"tasks are: {', '.join(LOOKUP_TASKS)}."
         )
-    elmo = load_matching_elmo(folder, config, record["fingerprint"])
+    elmo = load_matching_elmo(folder, config, record["fingerprint"], elmo)
     try:
         content = json.loads((folder / INDEX).read_bytes())
         vectors = load_file(folder / VECTORS)["vectors"]
@@ -281,7 +298,7 @@ def load_lookup_model(folder: Path, device: str | None = None) -> LookupModel:
         ) from None
     assert elmo is not None
     if device is not None:
-        move(elmo, device)
+        move(elmo.elmo, device)
     return LookupModel(config, index, elmo, record["facts"])
 
 

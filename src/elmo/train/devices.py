@@ -11,7 +11,7 @@ import torch
 from elmo.config import RunConfig
 from elmo.config.training import TrainingPrecision
 from elmo.errors import ConfigError, MissingExtra
-from elmo.kernels.device import onednn_has_bfloat16
+from elmo.kernels.device import default_device, onednn_has_bfloat16
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -29,6 +29,13 @@ def check_packages(run: RunConfig) -> None:
         raise MissingExtra("training", "train")
     if run.mlflow and find_spec("mlflow") is None:
         raise MissingExtra("--mlflow", "mlflow")
+
+
+def run_device(run: RunConfig) -> str:
+    """Return the device of a run on one device, without starting its processes."""
+    if run.accelerator == "auto":
+        return "mps" if torch.backends.mps.is_available() else default_device()
+    return "cuda" if run.accelerator == "gpu" else run.accelerator
 
 
 def make_fabric(run: RunConfig) -> "Fabric":

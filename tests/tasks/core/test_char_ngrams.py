@@ -13,6 +13,7 @@ from small_tasks import LABELED, make_fitted_task, task_config, write_jsonl
 from elmo.errors import ConfigError
 from elmo.tasks.classification.classification_head import ClassificationHead
 from elmo.tasks.core.char_ngrams import LENGTH, NgramBags, NgramClassifier
+from elmo.tasks.core.loaded_elmo import load_elmo
 from elmo.tasks.core.packed_batch import PackedBatch
 from elmo.tasks.core.task_model import EncodedTexts
 from elmo.tasks.fit import fit_once
@@ -114,7 +115,7 @@ def test_ngram_classifier_is_trained_and_saved_and_does_not_depend_on_batch(tmp_
     config = dataclasses.replace(
         config, encoder=dataclasses.replace(config.encoder, char_ngrams=3, ngram_buckets=70)
     )
-    fitted = fit_once(config)
+    fitted = fit_once(config, load_elmo(config))
     table = fitted.built.model.head.vote.table
     assert table.shape == (70, 2)
     assert table.abs().max() > 0

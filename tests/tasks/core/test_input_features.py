@@ -111,7 +111,7 @@ def test_layer_mix_uses_the_selected_layers(tmp_path, model, layers, count):
     assert len(fitted.built.model.features.mix.mix.weights) == count
     batch = fitted.built.indexer.batch([("fine", "film")])
     vectors, layer_vectors = fitted.built.model.features(batch)
-    expected = fitted.built.elmo.encode([["fine", "film"]], layers="all")[0]
+    expected = fitted.elmo.encode([["fine", "film"]], layers="all")[0]
     expected = {"all": expected.mean(0), "top": expected[2], "1": expected[1]}[layers]
     torch.testing.assert_close(vectors[0, :, :16], torch.from_numpy(expected), rtol=2e-3, atol=2e-3)
     assert len(layer_vectors) == count

@@ -13,6 +13,7 @@ from elmo.model.network import ELMoNetwork
 from elmo.tasks.core.encoder import TaskEncoder
 from elmo.tasks.core.frozen_layers import ComputedLayers, LayerSource, chosen_layers
 from elmo.tasks.core.input_features import InputFeatures, TokenIndexer
+from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of
 from elmo.tasks.core.task import Task
 from elmo.tasks.core.task_model import TaskModel
 from elmo.tasks.core.word_vectors import WordVectors
@@ -32,15 +33,8 @@ class BuiltModel:
 
     model: TaskModel
     indexer: TokenIndexer
-    elmo: ELMo | None
+    elmo: LoadedELMo | None
     word_vectors: WordVectors | None
-
-
-def load_elmo(config: TaskConfig) -> ELMo | None:
-    """Load the ELMo model named in a config; return None if ELMo is not used."""
-    if config.elmo.model is None:
-        return None
-    return ELMo.from_pretrained(config.elmo.model)
 
 
 def task_tokenizer(config: TaskConfig, elmo: ELMo | None) -> str | None:
@@ -84,7 +78,7 @@ def build(
     config: TaskConfig,
     task: Task,
     labels: Sequence[str],
-    elmo: ELMo | None,
+    loaded: LoadedELMo | None,
     *,
     layers: LayerSource | None = None,
     word_vectors: WordVectors | None = None,
@@ -95,10 +89,11 @@ def build(
         config: Task options.
         task: The task.
         labels: Labels that the model can predict.
-        elmo: The ELMo model; None if ELMo is not used.
+        loaded: The ELMo model; None if ELMo is not used.
         layers: Layer source for a frozen ELMo. Default: run ELMo on each batch.
         word_vectors: Pretrained word vectors; None if not used.
     """
+    elmo = elmo_of(loaded)
     chosen: list[int] = []
     network: ELMoNetwork | None = None
     if elmo is not None:
@@ -142,7 +137,7 @@ def build(
         max_ngram=config.encoder.char_ngrams,
         ngram_buckets=config.encoder.ngram_buckets,
     )
-    return BuiltModel(model, indexer, elmo, word_vectors)
+    return BuiltModel(model, indexer, loaded, word_vectors)
 
 
 def _with_unknown(vectors: Tensor) -> Tensor:
