@@ -10,9 +10,11 @@ from lightning.fabric import Fabric
 from elmo.config import TaskConfig
 from elmo.config.serialization import from_dict, leaves
 from elmo.embed.embedder import ELMo
-from elmo.tasks.core.example import Example, GoldAnswers, Passage
+from elmo.tasks.core.example import Example
 from elmo.tasks.core.loaded_elmo import load_elmo
+from elmo.tasks.core.passage import Passage
 from elmo.tasks.fit import prepare
+from elmo.tasks.question_answering.gold_answers import GoldAnswers
 
 GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
 THINGS = ("film", "story", "Play", "end")

@@ -8,7 +8,7 @@ from small_tasks import EXAMPLES, LABELED, TAGGED, make_fitted_task, weights, wr
 
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.tasks.core.example import Example
-from elmo.tasks.fitted_task import load_fitted_task
+from elmo.tasks.load_fitted import load_fitted_task
 
 WORD_VECTORS = "fine 1 2\nfilm 3 4\nodd\x85\u2028 5 6\nodd\r 7 8\n"
 
@@ -87,7 +87,7 @@ def test_predictions_are_in_order_and_do_not_depend_on_batch(tmp_path, monkeypat
     fitted = perturb(make_fitted_task(tmp_path, TAGGED, task="tagging"))
     predictions = fitted.predict(TAGGED)
     assert predictions == [fitted.predict([example])[0] for example in TAGGED]
-    monkeypatch.setattr("elmo.tasks.fitted_task.MAX_BATCH_EXAMPLES", 3)
+    monkeypatch.setattr("elmo.tasks.trained_model.MAX_BATCH_EXAMPLES", 3)
     assert predictions == fitted.predict(TAGGED)
     assert fitted.predict([]) == []
     fitted.built.model.train()

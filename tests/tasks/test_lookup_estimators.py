@@ -83,5 +83,5 @@ def test_lookup_estimators_reject_invalid_input(tmp_path, model):
         NearestOccurrenceFinder(model=None).fit(["a"])
     classifier = Classifier(model=None, hidden=4, max_steps=1, out=tmp_path / "run")
     classifier.fit(["a", "b"] * 5, ["x", "y"] * 5)
-    with pytest.raises(ConfigError, match="for classification, which is not a lookup task"):
+    with pytest.raises(ConfigError, match="for classification, not for nearest_occurrences"):
         NearestOccurrenceFinder.load(tmp_path / "run")

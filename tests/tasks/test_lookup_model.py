@@ -13,7 +13,7 @@ from elmo.errors import ConfigError, FormatError, InputError
 from elmo.evaluate.word_senses import SenseData, sense_accuracy
 from elmo.tasks.core.example import Example
 from elmo.tasks.fit import fit
-from elmo.tasks.lookup_model import load_task
+from elmo.tasks.load_fitted import load_fitted_task
 from elmo.tasks.reading import read
 
 INDEX = """\
@@ -139,7 +139,7 @@ def test_lookup_model_is_reused_after_moving_examples_or_model(tmp_path, folder,
     assert fit(moved) == first
     (tmp_path / "run" / "model").rename(tmp_path / "moved")
     examples = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")
-    assert load_task(tmp_path / "moved", "cpu").scores(examples) == first.runs[0]["test"]
+    assert load_fitted_task(tmp_path / "moved", "cpu").scores(examples) == first.runs[0]["test"]
 
 
 def test_word_senses_are_predicted_for_raw_sentences(tmp_path, folder, model, elmo):
@@ -160,7 +160,7 @@ def test_word_senses_are_predicted_for_raw_sentences(tmp_path, folder, model, el
 
 def test_lemma_without_training_occurrences_gets_first_wordnet_sense(tmp_path, folder, model):
     fit(senses_config(folder, tmp_path / "run", model))
-    lookup = load_task(tmp_path / "run")
+    lookup = load_fitted_task(tmp_path / "run")
     example = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")[1]
     (prediction,) = lookup.predict([example])
     assert lookup.task.to_record(example, prediction)["senses"] == [
@@ -235,7 +235,7 @@ def test_nearest_occurrences_from_raw_text_have_no_senses(tmp_path, model, elmo)
     (tmp_path / "senses.tsv").write_text(SENSES)
     shown = elmo("evaluate", tmp_path / "run", tmp_path / "senses.tsv")
     assert "The index contains no senses" in shown.stderr
-    lookup = load_task(tmp_path / "run" / "model")
+    lookup = load_fitted_task(tmp_path / "run" / "model")
     assert [tuple(item) for item in lookup.task.occurrences] == [
         (0, 0, None),
         (0, 1, None),
@@ -267,7 +267,7 @@ def test_load_rejects_damaged_lookup_model(tmp_path, model, name, data):
     fit(nearest_config(path, tmp_path / "run", model))
     (tmp_path / "run" / "model" / name).write_bytes(data)
     with pytest.raises(FormatError, match="is not a complete fitted task model"):
-        load_task(tmp_path / "run")
+        load_fitted_task(tmp_path / "run")
 
 
 def test_dry_run_of_lookup_task_writes_nothing(tmp_path, model):

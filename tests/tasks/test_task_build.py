@@ -38,7 +38,7 @@ def test_frozen_elmo_uses_stored_layers_and_tuned_elmo_its_network(tmp_path, use
 
 
 def test_loaded_task_model_computes_elmo_layers(tmp_path):
-    from elmo.tasks.fitted_task import load_fitted_task
+    from elmo.tasks.load_fitted import load_fitted_task
 
     name = write_elmo(tmp_path / "elmo")
     make_fitted_task(tmp_path / "run", model=name).save(tmp_path / "model")

@@ -23,7 +23,7 @@ from elmo.errors import ConfigError, FormatError
 from elmo.tasks import fit as fit_module
 from elmo.tasks.core import loaded_elmo
 from elmo.tasks.fit import FitResult, fit
-from elmo.tasks.fitted_task import load_fitted_task
+from elmo.tasks.load_fitted import load_fitted_task
 from elmo.tasks.task_trainable import TaskTrainable, TaskTrainingJob
 from elmo.train.devices import make_fabric
 from elmo.train.loop import train

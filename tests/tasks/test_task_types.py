@@ -75,8 +75,12 @@ def test_tagging_converts_tags_to_bioes_and_back(scheme):
     assert targets.shape == (20, 5)
     rows = [row[: len(e.words)].tolist() for row, e in zip(targets, examples, strict=True)]
     assert [labels[n] for n in rows[1]] == ["O", "B-LOC", "E-LOC", "S-LOC"]
-    assert task.decode_predictions(rows, labels) == [example.target for example in examples]
-    assert task.scores(examples, task.decode_predictions(rows, labels))["span_f1"] == 1
+    answers = [
+        task.answer(example, [example], [row], labels)
+        for example, row in zip(examples, rows, strict=True)
+    ]
+    assert answers == [example.target for example in examples]
+    assert task.scores(examples, answers)["span_f1"] == 1
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -91,7 +95,7 @@ def test_predicted_tag_sequences_are_well_formed(scheme):
         [EncodedTexts(100 * torch.randn(60, 9, 4), PackedBatch.from_lengths(lengths))]
     )
     assert {number for row in outputs for number in row} == set(range(len(labels)))
-    decoded = task.decode_predictions(outputs, labels)
+    decoded = [task.predicted_tags(row, labels) for row in outputs]
     for row, tags, n in zip(outputs, decoded, lengths, strict=True):
         assert len(tags) == n
         assert spans.is_well_formed([labels[number] for number in row], "BIOES")
@@ -104,7 +108,7 @@ def test_tags_without_a_span_scheme_are_not_converted():
     assert (task.metric, task.metrics) == ("accuracy", ("accuracy",))
     labels = task.labels(examples)
     assert labels == ["B-X", "DT", "NN"]
-    assert task.decode_predictions([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
+    assert [task.predicted_tags(row, labels) for row in ([1, 2], [0])] == [("DT", "NN"), ("B-X",)]
     assert task.head(4, labels, TaskEncoderConfig()).crf.start_allowed is None
     assert "spans" not in task.to_record(examples[0], ("DT", "NN"))
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from elmo.lazy import fetch
 
 if TYPE_CHECKING:
-    from elmo.tasks.core.example import Example, Frame
+    from elmo.tasks.core.example import Example
     from elmo.tasks.estimators import (
         Classifier,
         CoreferenceResolver,
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from elmo.tasks.lookup_estimators import NearestOccurrenceFinder, WordSenseDisambiguator
     from elmo.tasks.reading import read
+    from elmo.tasks.semantic_roles.frame import Frame
 
 __all__ = [
     "Classifier",
@@ -35,7 +36,7 @@ _MODULES = {
     "Classifier": "elmo.tasks.estimators",
     "CoreferenceResolver": "elmo.tasks.estimators",
     "Example": "elmo.tasks.core.example",
-    "Frame": "elmo.tasks.core.example",
+    "Frame": "elmo.tasks.semantic_roles.frame",
     "NearestOccurrenceFinder": "elmo.tasks.lookup_estimators",
     "QuestionAnswerer": "elmo.tasks.estimators",
     "SemanticRoleLabeler": "elmo.tasks.estimators",

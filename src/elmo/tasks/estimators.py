@@ -2,32 +2,40 @@
 
 import logging
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, SupportsInt, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.config import TaskConfig, TaskName
-from elmo.config.serialization import leaves, load_config
-from elmo.config.tasks import OPTION_SYNONYMS
-from elmo.errors import ConfigError, InputError, did_you_mean, shortened
-from elmo.kernels.device import default_device
+from elmo.config.serialization import load_config
+from elmo.errors import InputError, shortened
 from elmo.progress import hidden_progress
+from elmo.tasks.classification.classification_task import LabelPrediction
 from elmo.tasks.core.build import splitter
-from elmo.tasks.core.example import Example, Frame, GoldAnswers, IndexRange
+from elmo.tasks.core.example import Example, IndexRange
 from elmo.tasks.core.loaded_elmo import elmo_of, load_elmo
+from elmo.tasks.core.task import Answer, Text
+from elmo.tasks.core.task_model import MixShares
+from elmo.tasks.coreference.coreference_task import Clusters
+from elmo.tasks.estimator import Estimator
 from elmo.tasks.files.raw_text import PLACEHOLDER, with_placeholder
 from elmo.tasks.fit import prepare
-from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
+from elmo.tasks.fitted_task import LabelType
 from elmo.tasks.load_examples import split_off_dev, subsample, subsample_dev
-from elmo.tasks.not_fitted import not_fitted_error
+from elmo.tasks.load_fitted import load_fitted_task
+from elmo.tasks.question_answering.gold_answers import GoldAnswers
+from elmo.tasks.question_answering.question_answering_task import SpanAnswer, passage_of
 from elmo.tasks.registry import TASKS, check_targets
+from elmo.tasks.semantic_roles.frame import Frame
+from elmo.tasks.semantic_roles.semantic_roles_task import PredictedFrames
+from elmo.tasks.tagging.tagging_task import Tags
 from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.trained_model import TrainedModel
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.text_values import check_not_missing, is_missing, iterate_sentences
 from elmo.train.devices import run_device
@@ -36,59 +44,20 @@ from elmo.train.run_folder import MODEL
 
 logger = logging.getLogger(__name__)
 
-# Options of `elmo task fit` for files, multiple seeds and devices, which do not apply to
-# estimators.
-FILE_OPTIONS = frozenset(
-    {
-        *("task", "train", "dev", "test", "reader", "text_column", "label_column", "phrases"),
-        *("encoding", "seeds", "parallel_seeds", "dry_run"),
-        *("devices", "num_nodes", "strategy", "accumulate"),
-    }
-)
-# Sections of options that apply to some tasks only.
-TASK_SECTIONS = ("question_answering", "coreference", "lookup")
-# Settings that are named in an error message.
-MAIN_SETTINGS = ("model", "epochs", "batch_size", "learning_rate", "hidden", "dropout", "seed")
+# A raw text, a list of words or, for a document, a list of sentences; or a pair of texts.
+Input = Text | Sequence[Text]
+# A label, in the type of the training data.
+Label = str | int | float | bool
 
 
-def check_settings(settings: Mapping[str, Any]) -> None:
-    """Raise an error if a setting does not exist or does not apply to estimators."""
-    known = {leaf.name for leaf in leaves(TaskConfig)} - FILE_OPTIONS - {"out"}
-    if unknown := sorted(settings.keys() - known):
-        synonym = OPTION_SYNONYMS.get(unknown[0])
-        suggestion = f" Did you mean {synonym}?" if synonym else did_you_mean(unknown[0], known)
-        raise ConfigError(
-            f"Unknown setting: {', '.join(unknown)}.{suggestion} Common settings are "
-            f"{', '.join(MAIN_SETTINGS)}; `elmo task fit --help` lists all of them."
-        )
+class TrainedEstimator(Estimator[Answer]):
+    """Base class of the estimators that train a task model."""
 
+    _own_settings: ClassVar[tuple[str, ...]] = ("out", "verbose")
 
-@cache
-def _default_settings(task: TaskName) -> dict[str, Any]:
-    """Return the settings of an estimator and their defaults."""
-    return {
-        leaf.name: leaf.default
-        for leaf in leaves(TaskConfig)
-        if leaf.name not in FILE_OPTIONS | {"out"}
-        and (leaf.path[0] == task if leaf.path[:1] and leaf.path[0] in TASK_SECTIONS else True)
-    }
-
-
-def settings_repr(estimator: object, settings: Mapping[str, Any]) -> str:
-    """Return the class name and the settings that differ from their defaults."""
-    defaults = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
-    defaults |= {"out": None, "verbose": 0}
-    changed = {name: value for name, value in settings.items() if value != defaults.get(name)}
-    arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-    return f"{type(estimator).__name__}({arguments})"
-
-
-class Estimator:
-    """Base class of the estimators, which fit, apply, score and save a task model."""
-
-    task: ClassVar[TaskName]
-
-    def __init__(self, *, out: str | Path | None = None, verbose: int = 0, **settings: Any) -> None:
+    def __init__(
+        self, *, out: str | Path | None = None, verbose: int = 0, **settings: object
+    ) -> None:
         """Store the settings of the estimator.
 
         Args:
@@ -100,53 +69,14 @@ class Estimator:
                 `get_params` returns all of them.
         """
         self.out = out
-        self.verbose = verbose
-        self.settings: dict[str, Any] = {}
-        self._fitted: FittedTask | None = None
-        self.set_params(**settings)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return all settings and their values, as scikit-learn requires."""
-        defaults = _default_settings(self.task)
-        return {"out": self.out, "verbose": self.verbose, **defaults, **self.settings}
-
-    def set_params(self, **settings: Any) -> Self:
-        """Change settings; except for `empty`, they take effect at the next `fit`."""
-        own = {name: settings.pop(name) for name in ("out", "verbose") if name in settings}
-        check_settings(settings)
-        for name, value in own.items():
-            setattr(self, name, value)
-        self.settings |= settings
-        return self
-
-    def __repr__(self) -> str:
-        """Return the class name and the settings that differ from their defaults."""
-        return settings_repr(self, self.get_params())
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the scikit-learn tags of the estimator."""
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
-
-        is_classifier = isinstance(self, Classifier)
-        return Tags(
-            estimator_type="classifier" if is_classifier else None,
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags() if is_classifier else None,
-            input_tags=InputTags(two_d_array=False, string=True),
-        )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether the estimator is fitted."""
-        return self._fitted is not None
+        super().__init__(verbose=verbose, **settings)
 
     @property
-    def fitted(self) -> FittedTask:
-        """The fitted model; raises an error before `fit` or `load`."""
-        if self._fitted is None:
-            raise not_fitted_error(
-                f"This {type(self).__name__} is not fitted. Call fit or load first."
-            )
-        return self._fitted
+    def fitted(self) -> TrainedModel:
+        """The trained model; raises an error before `fit` or `load`."""
+        fitted = super().fitted
+        assert isinstance(fitted, TrainedModel)
+        return fitted
 
     @property
     def labels(self) -> list[str]:
@@ -155,9 +85,9 @@ class Estimator:
 
     def fit(
         self,
-        texts: Iterable[Any],
-        targets: Iterable[Any],
-        dev: tuple[Iterable[Any], Iterable[Any]] | None = None,
+        texts: Iterable[Input],
+        targets: Iterable[object],
+        dev: tuple[Iterable[Input], Iterable[object]] | None = None,
     ) -> Self:
         """Train a model and select the weights with the best score on the development set.
 
@@ -191,7 +121,7 @@ class Estimator:
             self._fitted = load_fitted_task(Path(out) / MODEL, run_device(config.run), elmo)
         return self
 
-    def answers(self, texts: Iterable[Any]) -> list[Any]:
+    def answers(self, texts: Iterable[Input]) -> list[Answer]:
         """Return the complete prediction for each text, including probabilities or scores.
 
         The prediction for a text without words is empty: no label, no tags, no answer.
@@ -201,17 +131,17 @@ class Estimator:
         examples = [
             self._example(text, split, number) for number, text in enumerate(_to_list(texts))
         ]
-        return fitted.predict(examples)
+        return cast(list[Answer], fitted.predict(examples))
 
-    def evaluate(self, texts: Iterable[Any], targets: Iterable[Any]) -> dict[str, float]:
+    def evaluate(self, texts: Iterable[Input], targets: Iterable[object]) -> dict[str, float]:
         """Predict the texts and return the scores by name."""
         fitted = self.fitted
         split = splitter(fitted.config, fitted.elmo)
         return fitted.scores(self._examples(texts, targets, split))
 
     def _examples(
-        self, texts: Iterable[Any], targets: Iterable[Any], split: SplitFunction
-    ) -> list[Example]:
+        self, texts: Iterable[Input], targets: Iterable[object], split: SplitFunction
+    ) -> list[Example[object]]:
         """Convert texts and targets to examples; error messages include the index of the text."""
         texts, targets = _to_list(texts), list(targets)
         if len(texts) != len(targets):
@@ -249,12 +179,12 @@ class Estimator:
     # End of the error message for a text without words.
     _keep_remedy: ClassVar[str] = ""
 
-    def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
+    def _example(self, text: Input, split: SplitFunction, number: int) -> Example[object]:
         """Convert a text to an example without a target."""
         task = TASKS[self.task]
-        texts = (text,) if task.n_texts == 1 else tuple(text)
-        if len(texts) != task.n_texts:
-            raise InputError(f"Item {number} has {len(texts)} texts (expected {task.n_texts}).")
+        texts = cast(tuple[Text, ...], (text,) if task.n_inputs == 1 else tuple(text))
+        if len(texts) != task.n_inputs:
+            raise InputError(f"Item {number} has {len(texts)} texts (expected {task.n_inputs}).")
         for value in texts:
             check_not_missing(value, f"Text {number}")
         if not all(map(_is_text, texts)):
@@ -264,57 +194,30 @@ class Estimator:
             )
         return task.make_example(texts, split)
 
-    def _with_target(self, example: Example, target: Any, number: int) -> Example:
+    def _with_target(
+        self, example: Example[object], target: object, number: int
+    ) -> Example[object]:
         """Return the example with its target and the extra input derived from the target."""
         return replace(example, target=self._target(example, target, number))
 
-    def _target(self, example: Example, target: Any, number: int) -> Any:
+    def _target(self, example: Example[object], target: object, number: int) -> object:
         """Convert a target to the format used in `Example`."""
         return target
 
-    def _label_type(self, targets: Sequence[Any]) -> LabelType:
+    def _label_type(self, targets: Sequence[object]) -> LabelType:
         """Return the name of the labels' Python type."""
         return "str"
 
-    def score(self, texts: Iterable[Any], targets: Iterable[Any]) -> float:
+    def score(self, texts: Iterable[Input], targets: Iterable[object]) -> float:
         """Return the score used for model selection."""
         return self.evaluate(texts, targets)[self.fitted.task.metric]
 
-    def mixes(self) -> dict[str, dict[str, Any]]:
+    def mixes(self) -> dict[str, MixShares]:
         """Return the layer shares and scale of each layer mix, by placement (input or output)."""
         return self.fitted.built.model.shares()
 
-    def save(self, folder: str | Path) -> None:
-        """Write the model folder."""
-        self.fitted.save(Path(folder))
 
-    @classmethod
-    def load(cls, folder: str | Path, device: str | None = None) -> Self:
-        """Load a model written by `save` or `elmo task fit`.
-
-        Args:
-            folder: Model folder, or a training folder that contains one.
-            device: Device to load the model on. Default: a GPU if available.
-        """
-        fitted = load_fitted_task(Path(folder), device or default_device())
-        if fitted.config.task != cls.task:
-            raise ConfigError(
-                f"{folder} contains a model for {fitted.config.task}, not for {cls.task}."
-            )
-        loaded = cls(**non_default_settings(fitted.config))
-        loaded._fitted = fitted
-        return loaded
-
-
-def non_default_settings(config: TaskConfig) -> dict[str, Any]:
-    """Return the settings in a config that differ from their defaults."""
-    defaults = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
-    values = {leaf.name: leaf.default for leaf in leaves(TaskConfig, base=config)}
-    names = values.keys() - FILE_OPTIONS - {"out"}
-    return {name: values[name] for name in sorted(names) if values[name] != defaults[name]}
-
-
-class Classifier(Estimator):
+class Classifier(TrainedEstimator[LabelPrediction]):
     """Classifies texts. A target is a label, either a string or an integer.
 
     A float without a fraction, such as 1.0, counts as an integer. The most important settings:
@@ -335,31 +238,32 @@ class Classifier(Estimator):
     """
 
     task: ClassVar[TaskName] = "classification"
+    _is_classifier: ClassVar[bool] = True
     _keep_remedy: ClassVar[str] = f", or read them as the word {PLACEHOLDER!r} with empty='keep'"
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> NDArray[np.generic]:
         """The labels in their original type, in the order of `labels`; undefined before `fit`."""
         if self._fitted is None:
             raise AttributeError("classes_")
-        if self._fitted.label_type == "str":
+        if self.fitted.label_type == "str":
             return np.array(self.labels)
-        return np.array(list(map(int, self.labels))).astype(self._fitted.label_type)
+        return np.array(list(map(int, self.labels))).astype(self.fitted.label_type)
 
-    def predict(self, texts: Iterable[Any]) -> NDArray[Any]:
+    def predict(self, texts: Iterable[Input]) -> NDArray[np.generic]:
         """Return the most likely label of each text."""
         label_ids = {name: number for number, name in enumerate(self.labels)}
-        predicted = [label_ids[answer.label] for answer in self._label_predictions(texts)]
+        predicted = [label_ids[answer.label or ""] for answer in self._label_predictions(texts)]
         return self.classes_[np.array(predicted, dtype=np.intp)]
 
-    def predict_proba(self, texts: Iterable[Any]) -> NDArray[np.float64]:
+    def predict_proba(self, texts: Iterable[Input]) -> NDArray[np.float64]:
         """Return the probability of each label, in the order of `labels`, (texts, labels)."""
         labels = self.labels
         answers = self._label_predictions(texts)
         rows = [[answer.probabilities[name] for name in labels] for answer in answers]
         return np.array(rows, dtype=np.float64).reshape(-1, len(labels))
 
-    def _label_predictions(self, texts: Iterable[Any]) -> list[Any]:
+    def _label_predictions(self, texts: Iterable[Input]) -> list[LabelPrediction]:
         """Return the prediction for each text; raise an error if a text has no words."""
         answers = self.answers(texts)
         for number, answer in enumerate(answers):
@@ -370,11 +274,11 @@ class Classifier(Estimator):
                 )
         return answers
 
-    def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
+    def _example(self, text: Input, split: SplitFunction, number: int) -> Example[object]:
         example = super()._example(text, split, number)
         return with_placeholder(example) if self._empty == "keep" else example
 
-    def _target(self, example: Example, target: Any, number: int) -> Any:
+    def _target(self, example: Example[object], target: object, number: int) -> object:
         # Equal NumPy and Python integers are the same label.
         if _is_integer(target):
             return str(int(target))
@@ -385,7 +289,7 @@ class Classifier(Estimator):
             )
         return target
 
-    def _label_type(self, targets: Sequence[Any]) -> LabelType:
+    def _label_type(self, targets: Sequence[object]) -> LabelType:
         if not all(map(_is_integer, targets)):
             return "str"
         return "bool" if all(isinstance(target, bool | np.bool_) for target in targets) else "int"
@@ -397,7 +301,7 @@ class SentencePairClassifier(Classifier):
     task: ClassVar[TaskName] = "sentence_pairs"
 
 
-class Tagger(Estimator):
+class Tagger(TrainedEstimator[Tags]):
     """Tags the words of texts. A target is a list with one tag per word.
 
     The settings are those of `Classifier`, and:
@@ -412,7 +316,7 @@ class Tagger(Estimator):
 
     task: ClassVar[TaskName] = "tagging"
 
-    def _target(self, example: Example, target: Any, number: int) -> Any:
+    def _target(self, example: Example[object], target: object, number: int) -> object:
         if not isinstance(target, Iterable) or isinstance(target, str):
             return target
         tags = tuple(target)
@@ -425,12 +329,12 @@ class Tagger(Estimator):
                 )
         return tags
 
-    def predict(self, texts: Iterable[Any]) -> list[list[str]]:
+    def predict(self, texts: Iterable[Input]) -> list[list[str]]:
         """Return the tags of each text."""
         return [list(answer) for answer in self.answers(texts)]
 
 
-class QuestionAnswerer(Estimator):
+class QuestionAnswerer(TrainedEstimator[SpanAnswer]):
     """Finds the span of a passage that answers a question. Texts are pairs (question, passage).
 
     A target is the answer or a list of all correct answers; it is empty if the passage does not
@@ -446,11 +350,11 @@ class QuestionAnswerer(Estimator):
 
     task: ClassVar[TaskName] = "question_answering"
 
-    def predict(self, texts: Iterable[Any]) -> list[str]:
+    def predict(self, texts: Iterable[Input]) -> list[str]:
         """Return the answer to each question; an empty string if there is no answer."""
         return [answer.text for answer in self.answers(texts)]
 
-    def _target(self, example: Example, target: Any, number: int) -> Any:
+    def _target(self, example: Example[object], target: object, number: int) -> object:
         if isinstance(target, str):
             target = [target] if target else []
         if not isinstance(target, Iterable):
@@ -460,7 +364,7 @@ class QuestionAnswerer(Estimator):
         ]
         if not answers:
             return GoldAnswers()
-        word_range = example.extra.find_words(*answers[0])
+        word_range = passage_of(example).find_words(*answers[0])
         if word_range is None:
             raise InputError(
                 f"Text {number}: the passage does not contain the answer {answers[0][0]!r}."
@@ -468,7 +372,7 @@ class QuestionAnswerer(Estimator):
         return GoldAnswers(tuple(text for text, _ in answers), word_range)
 
 
-class SemanticRoleLabeler(Estimator):
+class SemanticRoleLabeler(TrainedEstimator[PredictedFrames]):
     """Finds the predicates in sentences and their arguments.
 
     A target is a list of frames. A frame is a pair of the predicate's word index and a list with
@@ -477,13 +381,16 @@ class SemanticRoleLabeler(Estimator):
 
     task: ClassVar[TaskName] = "semantic_roles"
 
-    def predict(self, texts: Iterable[Any]) -> list[list[Frame]]:
+    def predict(self, texts: Iterable[Input]) -> list[list[Frame]]:
         """Return the frames of all predicates found in each sentence."""
         return [list(answer.frames) for answer in self.answers(texts)]
 
-    def _with_target(self, example: Example, target: Any, number: int) -> Example:
+    def _with_target(
+        self, example: Example[object], target: object, number: int
+    ) -> Example[object]:
+        pairs = cast(Iterable[tuple[int, Iterable[str]]], target)
         try:
-            frames = tuple(Frame(predicate, tuple(tags)) for predicate, tags in target)
+            frames = tuple(Frame(predicate, tuple(tags)) for predicate, tags in pairs)
         except (TypeError, ValueError):
             raise InputError(
                 f"Text {number}: the frames must be pairs of a word index and tags "
@@ -493,7 +400,7 @@ class SemanticRoleLabeler(Estimator):
         return replace(example, target=frames, extra=predicates)
 
 
-class CoreferenceResolver(Estimator):
+class CoreferenceResolver(TrainedEstimator[Clusters]):
     """Finds clusters of coreferent mentions in documents.
 
     A document is a string, a list of words or a list of sentences. A target is a list of clusters,
@@ -509,14 +416,17 @@ class CoreferenceResolver(Estimator):
 
     task: ClassVar[TaskName] = "coreference"
 
-    def predict(self, texts: Iterable[Any]) -> list[list[list[IndexRange]]]:
+    def predict(self, texts: Iterable[Input]) -> list[list[list[IndexRange]]]:
         """Return the clusters of each document."""
         return [[list(cluster) for cluster in answer] for answer in self.answers(texts)]
 
-    def _target(self, example: Example, target: Any, number: int) -> Any:
+    def _target(self, example: Example[object], target: object, number: int) -> object:
+        clusters = cast(Iterable[Iterable[IndexRange]], target)
         try:
             return tuple(
-                sorted(tuple(sorted((start, end) for start, end in cluster)) for cluster in target)
+                sorted(
+                    tuple(sorted((start, end) for start, end in cluster)) for cluster in clusters
+                )
             )
         except (TypeError, ValueError):
             raise InputError(
@@ -525,7 +435,7 @@ class CoreferenceResolver(Estimator):
             ) from None
 
 
-def _to_list(texts: Iterable[Any]) -> list[Any]:
+def _to_list(texts: Iterable[Input]) -> list[Input]:
     """Return the texts as a list; raise an error if they are a single string."""
     if isinstance(texts, str):
         raise InputError(
@@ -534,14 +444,14 @@ def _to_list(texts: Iterable[Any]) -> list[Any]:
     return list(iterate_sentences(texts, "texts"))
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     """Whether a value is a string, a list of words or a list of sentences."""
     return isinstance(value, str) or (
         isinstance(value, Sequence | np.ndarray) and all(map(_is_text, value))
     )
 
 
-def _is_integer(label: Any) -> bool:
+def _is_integer(label: object) -> TypeGuard[SupportsInt]:
     """Whether a label is an integer, or a float without a fraction."""
     if isinstance(label, Integral | np.bool_):
         return True

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config import TaskConfig
-from elmo.errors import interruption_note
+from elmo.errors import ConfigError, interruption_note
 from elmo.files import atomic_path
 from elmo.kernels.device import move
 from elmo.tasks.core.build import build, layers_folder, splitter
@@ -18,16 +18,24 @@ from elmo.tasks.core.frozen_layers import BlankLayers, LayerSource, named_layers
 from elmo.tasks.core.label_scores import Spread, mean_and_deviation
 from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of, load_elmo
 from elmo.tasks.core.word_vectors import read_word_vectors
-from elmo.tasks.fitted_task import FittedTask, load_fitted_task
-from elmo.tasks.load_examples import read_examples, training_examples
-from elmo.tasks.lookup_model import LOOKUP_TASKS, LookupModel, fit_lookup
+from elmo.tasks.fitted_task import CONFIG
+from elmo.tasks.load_examples import indexed_examples, read_examples, training_examples
+from elmo.tasks.load_fitted import Fitted, load_fitted_task
+from elmo.tasks.lookup_model import LookupModel, lookup_signature
 from elmo.tasks.mix_plot import PLOT, draw_mixes
 from elmo.tasks.parallel_seeds import run_in_parallel
-from elmo.tasks.registry import check_labels, task_for
+from elmo.tasks.registry import check_labels, is_lookup, task_for
 from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
+from elmo.tasks.trained_model import TrainedModel
 from elmo.train.devices import run_device
 from elmo.train.loop import train
-from elmo.train.run_folder import MODEL, kept_after_interruption
+from elmo.train.run_folder import (
+    MODEL,
+    check_same_run,
+    kept_after_interruption,
+    locked,
+    write_config,
+)
 
 RESULTS = "results.json"
 # Data sets for evaluation: development set and test set.
@@ -105,10 +113,10 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     Args:
         config: Task options.
     """
-    if config.run.dry_run and config.task in LOOKUP_TASKS:
+    if config.run.dry_run and is_lookup(config.task):
         note = f"dry run, nothing written; {config.task} needs no training"
         return TaskRun(config.out, 0, 0.0, None, note)
-    if config.task in LOOKUP_TASKS:  # these have no checkpoints
+    if is_lookup(config.task):  # these have no checkpoints
         return _fit(config)
     with interruption_note(lambda: kept_after_interruption(config)):
         return _fit(config)
@@ -174,12 +182,34 @@ def fit_and_measure(config: TaskConfig, elmo: LoadedELMo | None = None) -> dict[
     }
 
 
-def fit_once(config: TaskConfig, elmo: LoadedELMo | None) -> FittedTask | LookupModel:
-    """Train with one seed and return the best model; for a lookup task, build a lookup model."""
-    if config.task in LOOKUP_TASKS:
-        return fit_lookup(config, elmo)
+def fit_once(config: TaskConfig, elmo: LoadedELMo | None) -> Fitted:
+    """Fit a task with one seed: train it and return the best model, or build an index."""
+    if is_lookup(config.task):
+        return _fit_lookup(config, elmo)
     sys.stderr.write(f"{train(_job(config, elmo))}\n")
     return load_fitted_task(Path(config.out) / MODEL, run_device(config.run), elmo)
+
+
+def _fit_lookup(config: TaskConfig, elmo: LoadedELMo | None) -> Fitted:
+    """Build and save the lookup model of a config, or load it if it already exists."""
+    folder, split = Path(config.out), splitter(config, elmo_of(elmo))
+    with locked(folder):
+        check_same_run(folder, config)
+        examples = indexed_examples(config.examples, split, config.run.seed, config.task)
+        if not (folder / MODEL / CONFIG).is_file():
+            model = LookupModel.from_examples(config, elmo, examples)
+            if config.examples.dev is not None:
+                dev = read_examples(config.examples, config.examples.dev, split, task=config.task)
+                model.facts["development"] = model.scores(dev)
+            write_config(folder, config)
+            model.save(folder / MODEL)
+    fitted = load_fitted_task(folder / MODEL, run_device(config.run), elmo)
+    if fitted.facts.get("examples") != lookup_signature(examples):
+        raise ConfigError(
+            f"The lookup model in {folder} was built from other examples or by an earlier "
+            "version. Use another --out."
+        )
+    return fitted
 
 
 def _job(config: TaskConfig, elmo: LoadedELMo | None) -> TaskTrainingJob:
@@ -190,8 +220,11 @@ def _job(config: TaskConfig, elmo: LoadedELMo | None) -> TaskTrainingJob:
 
 
 def prepare(
-    config: TaskConfig, elmo: LoadedELMo | None, train: Sequence[Example], dev: Sequence[Example]
-) -> FittedTask:
+    config: TaskConfig,
+    elmo: LoadedELMo | None,
+    train: Sequence[Example[object]],
+    dev: Sequence[Example[object]],
+) -> TrainedModel:
     """Return an untrained model with the labels and word vectors that the examples need.
 
     Args:
@@ -202,7 +235,7 @@ def prepare(
     """
     task = task_for(config.task, [*train, *dev], config)
     labels = task.labels(train)
-    check_labels(config.task, labels, task.labels(dev))
+    check_labels(task, labels, task.labels(dev))
     parts = [part for example in [*train, *dev] for part in task.split_example(example)]
     texts = [text for part in parts for text in part.texts]
     layers: LayerSource | None = None
@@ -220,10 +253,10 @@ def prepare(
             Path(config.word_features.word_vectors), seen, config.word_features.max_word_vectors
         )
     built = build(config, task, labels, elmo, layers=layers, word_vectors=word_vectors)
-    return FittedTask(config, task, labels, built)
+    return TrainedModel(config, task, labels, built)
 
 
-def _test_examples(config: TaskConfig, elmo: LoadedELMo | None) -> list[Example] | None:
+def _test_examples(config: TaskConfig, elmo: LoadedELMo | None) -> list[Example[object]] | None:
     """Read the test set; return None if there is none."""
     if config.examples.test is None:
         return None

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ def read_examples(
     *,
     task: TaskName | None = None,
     is_training: bool = False,
-) -> list[Example]:
+) -> list[Example[object]]:
     """Read the examples in a file.
 
     Args:
@@ -48,7 +47,7 @@ def read_examples(
     # A model can be evaluated on files in another format, to which the column options do not apply.
     if is_training:
         _check_columns(config, reader)
-    options: dict[str, Any] = {"encoding": config.encoding}
+    options: dict[str, object] = {}
     text, label = _column_names(config.text_column), config.label_column
     if reader in ("table", "jsonl"):
         if reader == "jsonl" and task == "tagging" and None in (text, label):
@@ -77,7 +76,7 @@ def read_examples(
             f"{path}: --phrases is only supported for the tree readers sst2 and sst5, but the "
             f"reader is {reader}. Remove --phrases."
         )
-    return read(path, reader, split=split, **options)
+    return read(path, reader, split=split, encoding=config.encoding, **options)
 
 
 def _column_names(text: str | None) -> str | tuple[str, ...] | None:
@@ -105,7 +104,7 @@ def _check_columns(config: ExamplesConfig, reader: str) -> None:
 
 def training_examples(
     config: ExamplesConfig, split: SplitFunction, seed: int, task: TaskName | None = None
-) -> tuple[list[Example], list[Example]]:
+) -> tuple[list[Example[object]], list[Example[object]]]:
     """Read the training set and the development set.
 
     Args:
@@ -133,7 +132,19 @@ def training_examples(
     return subsample(train, config.fraction, seed), dev
 
 
-def split_off_dev(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
+def indexed_examples(
+    config: ExamplesConfig, split: SplitFunction, seed: int, task: TaskName
+) -> list[Example[object]]:
+    """Read the examples of a lookup task; the arguments are those of `training_examples`."""
+    if config.train is None:
+        raise ConfigError("There are no examples for the index. Set a file with --train.")
+    train = read_examples(config, config.train, split, task=task, is_training=True)
+    return subsample(train, config.fraction, seed)
+
+
+def split_off_dev(
+    examples: Sequence[Example[object]], share: float
+) -> tuple[list[Example[object]], list[Example[object]]]:
     """Split examples into a training set and a development set; the split is deterministic."""
     order = np.random.default_rng(DEV_SEED).permutation(len(examples))
     n_dev = max(1, round(share * len(examples)))
@@ -147,7 +158,7 @@ def split_off_dev(examples: Sequence[Example], share: float) -> tuple[list[Examp
     return train, [example for index, example in enumerate(examples) if index in dev]
 
 
-def subsample_dev(dev: Sequence[Example], config: ExamplesConfig) -> list[Example]:
+def subsample_dev(dev: Sequence[Example[object]], config: ExamplesConfig) -> list[Example[object]]:
     """Return the part of a split-off development set that is used, the same for all seeds."""
     if config.keep_steps:
         return list(dev)
@@ -155,7 +166,9 @@ def subsample_dev(dev: Sequence[Example], config: ExamplesConfig) -> list[Exampl
     return subsample(dev, share, DEV_SEED)
 
 
-def subsample(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
+def subsample(
+    examples: Sequence[Example[object]], fraction: float, seed: int
+) -> list[Example[object]]:
     """Return a random fraction of the examples, in their original order."""
     if fraction == 1:
         return list(examples)

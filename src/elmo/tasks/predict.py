@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 from elmo.config import TaskEvaluateConfig, TaskName, TaskPredictConfig
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
@@ -19,9 +19,8 @@ from elmo.tasks.core.build import splitter, task_tokenizer
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.label_report import LabelReport
 from elmo.tasks.files.raw_text import with_placeholder
-from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.load_examples import read_examples
-from elmo.tasks.lookup_model import LookupModel, load_task
+from elmo.tasks.load_fitted import Fitted, load_fitted_task
 from elmo.tasks.prediction_output import PredictionOutput
 from elmo.tasks.prediction_tables import InputRow, conll_examples, input_table
 from elmo.text.input_lines import decoded_line, label_of, opened_input
@@ -29,7 +28,7 @@ from elmo.text.line_splitter import TextCheck
 
 logger = logging.getLogger(__name__)
 
-RowExample = tuple[InputRow, Example]
+RowExample = tuple[InputRow, Example[object]]
 # Maximum number of texts and words per prediction batch, which bounds memory for inputs of any
 # length. A longer text is predicted alone.
 MAX_TEXTS = 1024
@@ -51,7 +50,7 @@ class TaskEvaluateResult:
     n_examples: int
     report: LabelReport | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the result as a JSON-serializable dictionary."""
         report = {} if self.report is None else self.report.to_dict()
         return {**self.scores, "examples": self.n_examples, **report}
@@ -89,7 +88,7 @@ class TaskPredictResult:
 
 def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
     """Score a model on a file in the format of its training data."""
-    fitted = load_task(Path(config.model), config.device or default_device())
+    fitted = load_fitted_task(Path(config.model), config.device or default_device())
     split = splitter(fitted.config, fitted.elmo)
     examples_config = fitted.config.examples
     changes = {
@@ -99,15 +98,14 @@ def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
     }
     examples_config = replace(examples_config, **changes)
     examples = read_examples(examples_config, config.input, split, task=fitted.config.task)
-    if isinstance(fitted, FittedTask):
-        fitted.show_progress = True
+    fitted.show_progress = True
     scores, report = fitted.scores_and_report(examples)
     return TaskEvaluateResult(scores, len(examples), report)
 
 
 def predict(config: TaskPredictConfig) -> TaskPredictResult:
     """Write a prediction for each row of the input file, in order."""
-    fitted = load_task(Path(config.model), config.device or default_device())
+    fitted = load_fitted_task(Path(config.model), config.device or default_device())
     output = PredictionOutput(config, fitted.config.task)
     if config.out != "-" and os.path.realpath(config.out) == os.path.realpath(config.input):
         raise ConfigError(f"The output file {config.out} would overwrite the input file.")
@@ -117,7 +115,7 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
         pairs: Iterable[RowExample] | None = conll_examples(config, fitted.config)
         if pairs is None:
             table = input_table(config, fitted.config)
-            rows = table.rows if table else _rows(file, config.input, fitted.task.n_texts)
+            rows = table.rows if table else _rows(file, config.input, fitted.task.n_inputs)
             pairs = _examples(fitted, rows, config)
         out.write(output.header(table.columns if table else None))
         for batch in _batches(pairs):
@@ -145,7 +143,7 @@ def _warn_about_empty(n_texts: int, n_empty: int, task: TaskName) -> None:
     )
 
 
-def _kept(fitted: FittedTask | LookupModel, examples: Sequence[Example]) -> Sequence[Example]:
+def _kept(fitted: Fitted, examples: Sequence[Example[object]]) -> Sequence[Example[object]]:
     """Replace texts without words by a placeholder if the labels of such texts were trained."""
     is_kept = fitted.config.examples.empty == "keep" and isinstance(fitted.task, Classification)
     return [with_placeholder(example) for example in examples] if is_kept else examples
@@ -173,7 +171,7 @@ def _rows(file: BinaryIO, name: str, n_texts: int) -> Iterator[InputRow]:
 
 
 def _examples(
-    fitted: FittedTask | LookupModel, rows: Iterable[InputRow], config: TaskPredictConfig
+    fitted: Fitted, rows: Iterable[InputRow], config: TaskPredictConfig
 ) -> Iterator[RowExample]:
     """Yield each row and its example."""
     pretokenized = config.pretokenized

@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from elmo.config import TaskName, TaskPredictConfig
 from elmo.errors import ConfigError
+from elmo.tasks.core.task import Record
 from elmo.tasks.prediction_tables import CONLL_SUFFIXES, InputRow, default_columns
 
 # Columns of the predictions in a table, for the tasks whose predictions fit into one row.
@@ -66,7 +67,7 @@ class PredictionOutput:
             )
         return self._row(names)
 
-    def format(self, row: InputRow, record: dict[str, Any]) -> str:
+    def format(self, row: InputRow, record: Record) -> str:
         """Format a prediction.
 
         Args:
@@ -74,18 +75,20 @@ class PredictionOutput:
             record: The prediction, as returned by `Task.to_record`.
         """
         if self.format_name == "conll":
-            pairs = zip(record["words"], record["tags"], strict=True)
+            words, tags = (cast(list[str], record[name]) for name in ("words", "tags"))
+            pairs = zip(words, tags, strict=True)
             return "".join(f"{word}\t{tag}\n" for word, tag in pairs) + "\n"
         if self.format_name == "jsonl":
             record = {_ID: row.id, **record} if self.has_id else record
             return json.dumps(record, ensure_ascii=False) + "\n"
         if _COLUMNS[self.task] == _LABEL_COLUMNS:
-            record = {**record, "confidence": record["probabilities"].get(record["label"])}
+            probabilities = cast(dict[object, float], record["probabilities"])
+            record = {**record, "confidence": probabilities.get(record["label"])}
         texts = [text if isinstance(text, str) else " ".join(text) for text in row.texts]
         values = [record[name] for name in _COLUMNS[self.task]]
         return self._row([*[row.id] * self.has_id, *texts, *values])
 
-    def _row(self, values: Sequence[Any]) -> str:
+    def _row(self, values: Sequence[object]) -> str:
         cells = ["" if value is None else str(value) for value in values]
         if self.format_name == "tsv":
             # Nothing can be quoted in TSV.

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from elmo.config import TaskConfig, TaskPredictConfig
 from elmo.corpus.compressed_files import plain_name
@@ -29,7 +29,7 @@ class InputRow(NamedTuple):
     """File and line, for error messages."""
     texts: tuple[str | Sequence[str], ...]
     """Texts, raw or as words."""
-    id: Any = None
+    id: object = None
     """Value in the id column; None if there is none."""
 
 
@@ -110,7 +110,7 @@ def _json_rows(
 
 def conll_examples(
     config: TaskPredictConfig, task: TaskConfig
-) -> list[tuple[InputRow, Example]] | None:
+) -> list[tuple[InputRow, Example[object]]] | None:
     """Return the sentences of a CoNLL or CoNLL-U file without tags, as rows and examples.
 
     Args:

@@ -3,9 +3,8 @@
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from elmo.config import TaskName
 from elmo.corpus.compressed_files import plain_name
@@ -27,7 +26,7 @@ from elmo.tasks.word_senses.sense_tagged_files import read_senses
 from elmo.text.line_splitter import SplitFunction
 
 AUTO = "auto"
-READERS: dict[str, Callable[..., list[Example]]] = {
+READERS: dict[str, Callable[..., Sequence[Example[object]]]] = {
     "conll": read_conll,
     "conll2005": read_conll2005,
     "conll2012": read_conll2012,
@@ -68,8 +67,13 @@ _CONLLU_LINE = re.compile(rf"\d+(-\d+|\.\d+)?(\t[^\t]+){{{len(CONLLU) - 1}}}")
 
 
 def read(
-    path: str | Path, reader: str = AUTO, *, split: SplitFunction | None = None, **options: Any
-) -> list[Example]:
+    path: str | Path,
+    reader: str = AUTO,
+    *,
+    split: SplitFunction | None = None,
+    encoding: str | None = None,
+    **options: object,
+) -> list[Example[object]]:
     """Read the examples in a file.
 
     Args:
@@ -78,7 +82,8 @@ def read(
             content. With `auto`, sentiment trees are read with five labels.
         split: Function that splits raw text into words; not used for tokenized files. Default:
             split at white space.
-        **options: Options of the reader, such as `encoding`, which all readers accept.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+        **options: Options of the reader.
 
     Raises:
         ConfigError: The reader or an option is unknown.
@@ -86,7 +91,7 @@ def read(
     """
     path = Path(path)
     if reader == AUTO:
-        reader = detect_reader(path, options.get("encoding"))
+        reader = detect_reader(path, encoding)
     if reader not in READERS:
         raise ConfigError(
             f"Unknown reader {reader!r}. Expected one of: {', '.join(READERS)}, {AUTO}."
@@ -100,7 +105,7 @@ def read(
         )
     if split is not None and "split" in known:
         options["split"] = split
-    return read_file(path, **options)
+    return list(read_file(path, encoding=encoding, **options))
 
 
 def detect_reader(path: Path, encoding: str | None = None, task: TaskName | None = None) -> str:

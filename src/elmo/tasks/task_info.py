@@ -16,7 +16,7 @@ from elmo.formats.info_and_convert import InfoResult
 from elmo.formats.info_and_convert import info as model_info
 from elmo.formats.load import read
 from elmo.formats.published_models import MODELS
-from elmo.tasks.fitted_task import CONFIG, FORMAT, TUNED, model_folder, read_model_config
+from elmo.tasks.fitted_task import CONFIG, FORMAT, TUNED, model_folder, read_record
 from elmo.train.run_folder import MODEL
 
 # Maximum number of labels that are listed.
@@ -66,15 +66,15 @@ def task_info(folder: Path) -> InfoResult:
         folder: Model folder, or a training folder that contains one.
     """
     folder = model_folder(folder)
-    record, config = read_model_config(folder)
-    facts, labels, elmo = record["facts"], record["labels"], config.elmo
+    record = read_record(folder)
+    config, facts, labels, elmo = record.config, record.facts, record.labels, record.config.elmo
     rows: dict[str, str | int] = {"format": "elmo-torch task model", "task": config.task}
     if labels:
         names = ", ".join(labels[:MAX_LABELS])
         more = f" and {len(labels) - MAX_LABELS} more" if len(labels) > MAX_LABELS else ""
         rows["labels"] = f"{len(labels):,}: {names}{more}"
-    if scheme := record["task_settings"].get("scheme"):
-        rows["tag_scheme"] = scheme
+    if scheme := record.task_settings.get("scheme"):
+        rows["tag_scheme"] = str(scheme)
     if elmo.model is None:
         rows["ELMo"] = "none"
     else:

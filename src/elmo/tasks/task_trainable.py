@@ -20,8 +20,8 @@ from elmo.tasks.core.example import Example, examples_signature
 from elmo.tasks.core.label_report import LabelReport
 from elmo.tasks.core.renamed_records import upgrade_weights
 from elmo.tasks.core.task_batches import TaskBatch, TaskBatches, n_words
-from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.size_defaults import with_size_defaults
+from elmo.tasks.trained_model import TrainedModel
 from elmo.train.optim import (
     clip_gradients,
     learning_rate,
@@ -106,9 +106,9 @@ class TaskTrainingJob:
         dev: Development examples.
     """
 
-    fitted: FittedTask
-    train: Sequence[Example]
-    dev: Sequence[Example]
+    fitted: TrainedModel
+    train: Sequence[Example[object]]
+    dev: Sequence[Example[object]]
 
     @cached_property
     def config(self) -> TaskConfig:
@@ -261,7 +261,7 @@ class TaskTrainable:
         if not self.job.dev:
             return None
         examples = self.job.dev
-        predictions: list[Any] = []
+        predictions: list[object] = []
         starts = range(0, len(examples), CHECK_INTERVAL)
         for start in watch(starts, len(starts)):
             predictions += self.fitted.predict(examples[start : start + CHECK_INTERVAL])

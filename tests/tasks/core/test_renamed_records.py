@@ -14,7 +14,7 @@ from elmo.tasks.core.renamed_records import (
     upgrade_record,
     upgrade_weights,
 )
-from elmo.tasks.fitted_task import load_fitted_task
+from elmo.tasks.load_fitted import load_fitted_task
 from elmo.tasks.task_trainable import TaskTrainingJob
 
 

@@ -17,11 +17,12 @@ from elmo import cli
 from elmo.config import CoreferenceConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import CoreferenceResolver
-from elmo.tasks.core.example import Example, PronounCandidates
+from elmo.tasks.core.example import Example
 from elmo.tasks.core.packed_batch import PackedBatch
 from elmo.tasks.core.task_model import EncodedTexts
 from elmo.tasks.coreference import coreference_task as coreference_module
 from elmo.tasks.coreference.coreference_head import CoreferenceHead, distance_bucket
+from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
 from elmo.tasks.registry import make_task, task_for
 from elmo.tasks.task_trainable import TaskTrainingJob
 
@@ -256,7 +257,7 @@ def test_split_example_splits_long_document_at_sentence_boundaries(caplog):
         (((0, 1),), ((1, 2),)),
     ]
     assert [part.extra for part in parts] == [("Kim", "Lee"), ("Lee", "")]
-    assert task.merge_predictions(example, parts, [(((4, 5),),), (((0, 1), (1, 2)),)]) == (
+    assert task.answer(example, parts, [[[(4, 5)]], [[(1, 2), (0, 1)]]], []) == (
         ((4, 5),),
         ((5, 6), (6, 7)),
     )
@@ -294,8 +295,7 @@ def test_gold_clusters_survive_encoding_and_get_perfect_scores(single):
         clusters = {}
         for start, end, number in rows:
             clusters.setdefault(number, []).append((start, end))
-        (decoded,) = task.decode_predictions([list(clusters.values())], [])
-        predictions.append(task.merge_predictions(example, [part], [decoded]))
+        predictions.append(task.answer(example, [part], [list(clusters.values())], []))
     assert predictions == [example.target for example in examples]
     scores = task.scores(examples, predictions)
     assert tuple(scores) == task.metrics

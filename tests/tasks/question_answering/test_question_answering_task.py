@@ -22,9 +22,11 @@ from elmo import cli
 from elmo.config import QuestionAnsweringConfig, TaskConfig, TaskEncoderConfig, WordFeaturesConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import QuestionAnswerer
-from elmo.tasks.core.example import Example, GoldAnswers, Passage
+from elmo.tasks.core.example import Example
 from elmo.tasks.core.packed_batch import PackedBatch
+from elmo.tasks.core.passage import Passage
 from elmo.tasks.core.task_model import EncodedTexts
+from elmo.tasks.question_answering.gold_answers import GoldAnswers
 from elmo.tasks.question_answering.question_answering_head import (
     PredictedSpan,
     QuestionAnsweringHead,
@@ -139,22 +141,22 @@ def test_split_example_splits_long_passage_into_windows():
     assert {part.target for part in task.split_example(unlabeled)} == {None}
 
 
-def test_merge_predictions_compares_answers_of_windows_with_no_answer():
+def test_answer_compares_answers_of_windows_with_no_answer():
     task = make_task("question_answering", SETTINGS)
     example = make_question("where ?", " ".join(f"w{n}" for n in range(10)), "w4")
     parts = task.split_example(example)
     spans = [PredictedSpan(0, 1, math.log(0.6), math.log(0.3)), PredictedSpan(1, 3, -1.0, -5.0)]
-    answer = task.merge_predictions(example, parts, spans)
+    answer = task.answer(example, parts, spans, [])
     assert (answer.text, answer.start, answer.end) == ("w5 w6", 15, 20)
     assert answer.score == pytest.approx(math.exp(-1))
     none = [PredictedSpan(0, 1, math.log(0.2), math.log(0.7))] * 2
-    answer = task.merge_predictions(example, parts, none)
+    answer = task.answer(example, parts, none, [])
     assert (answer.text, answer.start, answer.score) == ("", None, pytest.approx(0.7))
     record = task.to_record(example, answer)
     assert record == {"question": "where ?", "answer": "", "start": None, "end": None, "score": 0.7}
     # A model trained without unanswerable questions always answers.
     always = make_task("question_answering", {**SETTINGS, "has_unanswerable": False})
-    assert always.merge_predictions(example, parts, none).text == "w0"
+    assert always.answer(example, parts, none, []).text == "w0"
 
 
 def test_indicator_feature_marks_words_shared_by_question_and_passage():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from elmo.errors import ConfigError, FormatError
-from elmo.tasks.core.example import GoldAnswers
+from elmo.tasks.question_answering.gold_answers import GoldAnswers
 from elmo.tasks.question_answering.squad import read_squad
 from elmo.text.tokenizer import EnglishTokenizer
 

@@ -6,7 +6,8 @@ import pytest
 from conll2012_text import document, rows
 
 from elmo.errors import FormatError
-from elmo.tasks.core.example import Example, Frame
+from elmo.tasks.core.example import Example
+from elmo.tasks.semantic_roles.frame import Frame
 from elmo.tasks.semantic_roles.predicate_frames import read_conll2005, read_conll2012, read_propbank
 
 

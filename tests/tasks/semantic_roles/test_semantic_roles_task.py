@@ -13,9 +13,10 @@ from elmo.config import TaskELMoConfig, TaskEncoderConfig
 from elmo.errors import InputError
 from elmo.tasks import SemanticRoleLabeler
 from elmo.tasks.core.encoder import TaskEncoder
-from elmo.tasks.core.example import Example, Frame
+from elmo.tasks.core.example import Example
 from elmo.tasks.core.packed_batch import PackedBatch
 from elmo.tasks.registry import make_task, task_for
+from elmo.tasks.semantic_roles.frame import Frame
 from elmo.tasks.semantic_roles.semantic_roles_task import PredictedFrames
 from elmo.tasks.task_trainable import TaskTrainingJob
 
@@ -52,7 +53,7 @@ FRAMES = [[(frame.predicate, list(frame.tags)) for frame in e.target] for e in S
 def test_split_example_returns_one_part_for_predicates_and_one_per_frame():
     task = task_for("semantic_roles", SENTENCES)
     parts = task.split_example(SENTENCES[0])
-    assert [(part.extra, part.target) for part in parts] == [
+    assert [(part.extra, task.gold_tags(part)) for part in parts] == [
         (None, ("O", "B-V", "O", "B-V", "O")),
         (1, ("B-A0", "B-V", "B-A1", "I-A1", "I-A1")),
         (3, ("O", "O", "B-A0", "B-V", "B-LOC")),
@@ -70,7 +71,8 @@ def test_split_example_returns_one_part_for_predicates_and_one_per_frame():
 def test_split_example_accepts_two_frames_with_the_same_predicate():
     tags = ("B-V", "B-A0")
     example = Example((("a", "b"),), (Frame(0, tags), Frame(0, tags)), extra=(0, 0))
-    assert task_for("semantic_roles", [example]).split_example(example)[0].target == ("B-V", "O")
+    task = task_for("semantic_roles", [example])
+    assert task.gold_tags(task.split_example(example)[0]) == ("B-V", "O")
 
 
 def test_gold_frames_survive_splitting_and_get_perfect_scores():
@@ -81,9 +83,9 @@ def test_gold_frames_survive_splitting_and_get_perfect_scores():
     predictions = []
     for example in SENTENCES:
         parts = task.split_example(example)
-        decoded = task.decode_predictions(task.targets(parts, label_ids).tolist(), labels)
-        assert task.follow_up_examples(example, decoded) == ()
-        predictions.append(task.merge_predictions(example, parts, decoded))
+        outputs = task.targets(parts, label_ids).tolist()
+        assert task.follow_up_examples(example, outputs, labels) == []
+        predictions.append(task.answer(example, parts, outputs, labels))
     assert [each.frames for each in predictions] == [example.target for example in SENTENCES]
     assert [each.predicates for each in predictions] == [example.extra for example in SENTENCES]
     assert set(task.scores(SENTENCES, predictions).values()) == {1.0}
@@ -115,7 +117,9 @@ def test_merged_frame_tags_the_predicate_with_v(tags, expected):
     task = make_task("semantic_roles", {"scheme": "IOB2"})
     example = Example((("a", "b", "c"),), extra=(1,))
     parts = task.split_example(example)
-    prediction = task.merge_predictions(example, parts, [("O", "O", "O"), tuple(tags.split())])
+    labels = ["O", *dict.fromkeys(tag for tag in tags.split() if tag != "O")]
+    outputs = [[0, 0, 0], [labels.index(tag) for tag in tags.split()]]
+    prediction = task.answer(example, parts, outputs, labels)
     assert prediction == PredictedFrames((), (Frame(1, tuple(expected.split())),))
 
 
@@ -124,7 +128,7 @@ def test_task_for_detects_tag_scheme_and_rejects_tags_without_spans():
     task = task_for("semantic_roles", [example])
     assert task.to_settings() == {"scheme": "BIOES"}
     assert task.labels([example]) == ["B-A0", "B-A1", "B-V", "O"]
-    assert task.split_example(example)[0].target == ("O", "S-V", "O")
+    assert task.gold_tags(task.split_example(example)[0]) == ("O", "S-V", "O")
     with pytest.raises(InputError, match=r"do not follow a span tag scheme. Expected tags"):
         task_for("semantic_roles", [sentence("Kim saw", (1, "A0 V"))])
 

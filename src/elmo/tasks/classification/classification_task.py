@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from elmo.config import TaskConfig, TaskEncoderConfig
 from elmo.tasks.classification.classification_head import ClassificationHead
-from elmo.tasks.core.example import Example
+from elmo.tasks.core.example import Example, gold
 from elmo.tasks.core.label_report import LabelReport, label_report
 from elmo.tasks.core.label_scores import label_scores
-from elmo.tasks.core.task import BaseTask
+from elmo.tasks.core.task import Record, TrainedTask
 from elmo.tasks.core.task_model import TaskHead
 
 
@@ -24,11 +24,13 @@ class LabelPrediction:
     probabilities: dict[str, float]
 
 
-class Classification(BaseTask):
+class Classification(TrainedTask[str, LabelPrediction, list[float]]):
     """Predicts one label per text."""
 
+    empty_answer = LabelPrediction(None, {})
+    labeled_unit: ClassVar[str] = "examples"
+
     target_description: ClassVar[str] = "a label"
-    empty_prediction: ClassVar[Any] = LabelPrediction(None, {})
 
     def __init__(self, metric: str = "accuracy") -> None:
         """Set the metric used for model selection: accuracy or macro_f1."""
@@ -36,20 +38,22 @@ class Classification(BaseTask):
         self.metrics: tuple[str, ...] = ("accuracy", "macro_f1")
 
     @classmethod
-    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example[str]], config: TaskConfig) -> Self:
         """Create the task with the metric from the config."""
         return cls(config.metric)
 
     @staticmethod
-    def has_valid_target(example: Example) -> bool:
+    def has_valid_target(example: Example[object]) -> bool:
         """Whether the example has a label."""
         return isinstance(example.target, str)
 
-    def labels(self, examples: Sequence[Example]) -> list[str]:
+    def labels(self, examples: Sequence[Example[str]]) -> list[str]:
         """Return the distinct labels of the examples in sorted order."""
         return sorted({str(example.target) for example in examples})
 
-    def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
+    def head(
+        self, dim: int, labels: Sequence[str], config: TaskEncoderConfig
+    ) -> TaskHead[list[float]]:
         """Create the head for word vectors of size `dim`."""
         return ClassificationHead(
             dim=dim,
@@ -58,46 +62,52 @@ class Classification(BaseTask):
             ngram_buckets=config.ngram_buckets if config.char_ngrams else 0,
         )
 
-    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+    def targets(self, parts: Sequence[Example[str]], label_ids: Mapping[str, int]) -> Tensor:
         """Return the label indices, (batch,)."""
-        return torch.tensor([label_ids[example.target] for example in examples])
+        return torch.tensor([label_ids[gold(part)] for part in parts])
 
-    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Return the most likely label and all label probabilities for each example."""
-        predictions = []
-        for row in outputs:
-            probabilities = dict(zip(labels, row, strict=True))
-            predictions.append(
-                LabelPrediction(max(probabilities, key=probabilities.__getitem__), probabilities)
-            )
-        return predictions
+    def answer(
+        self,
+        example: Example[str],
+        parts: Sequence[Example[str]],
+        outputs: Sequence[list[float]],
+        labels: Sequence[str],
+    ) -> LabelPrediction:
+        """Return the most likely label and the probabilities of all labels."""
+        (row,) = outputs
+        probabilities = dict(zip(labels, row, strict=True))
+        return LabelPrediction(max(probabilities, key=probabilities.__getitem__), probabilities)
 
-    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+    def scores(
+        self, examples: Sequence[Example[str]], answers: Sequence[LabelPrediction]
+    ) -> dict[str, float]:
         """Return accuracy and macro F1."""
-        scores = label_scores(*_label_lists(examples, predictions))
+        scores = label_scores(*_label_lists(examples, answers))
         return {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1}
 
-    def report(self, examples: Sequence[Example], predictions: Sequence[Any]) -> LabelReport:
+    def report(
+        self, examples: Sequence[Example[str]], answers: Sequence[LabelPrediction]
+    ) -> LabelReport:
         """Return the scores by label and the confusion matrix."""
-        gold, predicted = _label_lists(examples, predictions)
-        return label_report(gold, predicted, label_scores(gold, predicted).labels)
+        labels, predicted = _label_lists(examples, answers)
+        return label_report(labels, predicted, label_scores(labels, predicted).labels)
 
-    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+    def to_record(self, example: Example[str], answer: LabelPrediction) -> Record:
         """Return the words, the label and all label probabilities in descending order."""
-        ordered = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
+        ordered = sorted(answer.probabilities.items(), key=lambda item: -item[1])
         return {
             "words": list(example.words),
-            "label": prediction.label,
+            "label": answer.label,
             "probabilities": {name: round(value, 6) for name, value in ordered},
         }
 
-    def to_settings(self) -> dict[str, Any]:
-        """Return the settings that `make_task` needs to recreate this task."""
+    def to_settings(self) -> dict[str, object]:
+        """Return the settings from which `from_settings` recreates this task."""
         return {"metric": self.metric}
 
 
 def _label_lists(
-    examples: Sequence[Example], predictions: Sequence[LabelPrediction]
+    examples: Sequence[Example[str]], answers: Sequence[LabelPrediction]
 ) -> tuple[list[str], list[str]]:
     """Return the gold labels and the predicted labels."""
-    return [example.target for example in examples], [p.label or "" for p in predictions]
+    return list(map(gold, examples)), [answer.label or "" for answer in answers]

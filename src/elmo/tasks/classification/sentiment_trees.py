@@ -46,7 +46,9 @@ class _OpenNode:
     has_children: bool = False
 
 
-def read_sst5(path: Path, *, phrases: bool = False, encoding: str | None = None) -> list[Example]:
+def read_sst5(
+    path: Path, *, phrases: bool = False, encoding: str | None = None
+) -> list[Example[str]]:
     """Read trees with five labels, from very negative to very positive.
 
     Args:
@@ -58,7 +60,9 @@ def read_sst5(path: Path, *, phrases: bool = False, encoding: str | None = None)
     return _read(path, FIVE_LABELS, phrases, encoding)
 
 
-def read_sst2(path: Path, *, phrases: bool = False, encoding: str | None = None) -> list[Example]:
+def read_sst2(
+    path: Path, *, phrases: bool = False, encoding: str | None = None
+) -> list[Example[str]]:
     """Read trees with two labels, negative and positive; neutral phrases are skipped.
 
     Args:
@@ -72,8 +76,8 @@ def read_sst2(path: Path, *, phrases: bool = False, encoding: str | None = None)
 
 def _read(
     path: Path, labels: Mapping[str, str], phrases: bool, encoding: str | None
-) -> list[Example]:
-    examples: list[Example] = []
+) -> list[Example[str]]:
+    examples: list[Example[str]] = []
     for number, line in enumerate(read_lines(path, encoding), start=1):
         if is_blank(line):
             continue

@@ -14,7 +14,7 @@ from elmo.tasks.core.encoder import TaskEncoder
 from elmo.tasks.core.frozen_layers import ComputedLayers, LayerSource, chosen_layers
 from elmo.tasks.core.input_features import InputFeatures, TokenIndexer
 from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of
-from elmo.tasks.core.task import Task
+from elmo.tasks.core.task import Answer, Output, Target, TrainedTask
 from elmo.tasks.core.task_model import TaskModel
 from elmo.tasks.core.word_vectors import WordVectors
 from elmo.text.line_splitter import SplitFunction, line_splitter
@@ -76,7 +76,7 @@ def splitter(
 
 def build(
     config: TaskConfig,
-    task: Task,
+    task: TrainedTask[Target, Answer, Output],
     labels: Sequence[str],
     loaded: LoadedELMo | None,
     *,

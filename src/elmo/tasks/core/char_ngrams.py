@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.kernels.device import to_device
-from elmo.tasks.core.frozen_layers import Words
+from elmo.tasks.core.example import Words
 
 # L2 norm of a bag, chosen so that training with usual learning rates is as fast as with TF-IDF
 # features.

@@ -19,8 +19,8 @@ from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.evaluate.probe_vectors import encode_in_parts
 from elmo.files import atomic_path, clear_partials_of
 from elmo.progress import Progress, progress_message
+from elmo.tasks.core.example import Words
 
-Words = tuple[str, ...]
 Vectors = NDArray[np.float16]
 
 

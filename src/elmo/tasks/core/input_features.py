@@ -20,7 +20,8 @@ from elmo.model.layer_mix import LayerMix
 from elmo.model.network import ELMoNetwork
 from elmo.model.token_encoder import CharacterCNN
 from elmo.tasks.core.char_ngrams import NgramBags
-from elmo.tasks.core.frozen_layers import LayerSource, Words
+from elmo.tasks.core.example import Words
+from elmo.tasks.core.frozen_layers import LayerSource
 from elmo.tasks.core.packed_batch import PackedBatch
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, ByteCharacters
 from elmo.text.token_batches import TokenMapper

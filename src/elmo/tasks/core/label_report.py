@@ -4,7 +4,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from elmo.tasks.core.label_scores import Score
 
@@ -30,7 +29,7 @@ class LabelReport:
     labels: Mapping[str, Score]
     confusion: Mapping[str, Mapping[str, int]]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the report as JSON-serializable data."""
         labels = {
             name: {

@@ -5,7 +5,7 @@ to a table here. The tables are applied when a fitted task model or a checkpoint
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from elmo.config.renamed import RENAMED_FIELDS
 
@@ -46,7 +46,7 @@ def _upgrade_weight_name(name: str) -> str:
     return name
 
 
-def upgrade_record(record: Mapping[str, Any]) -> dict[str, Any]:
+def upgrade_record(record: Mapping[str, object]) -> dict[str, object]:
     """Return the content of config.json with current keys, including those of task settings."""
     upgraded = {RENAMED_KEYS.get(key, key): value for key, value in record.items()}
     settings = upgraded.get("task_settings")
@@ -57,7 +57,7 @@ def upgrade_record(record: Mapping[str, Any]) -> dict[str, Any]:
     return upgraded
 
 
-def original_repr(value: Any) -> str:
+def original_repr(value: object) -> str:
     """Return the `repr` of examples with the names of the version that first hashed them."""
     text = repr(value)
     for new, old in ORIGINAL_REPR.items():

@@ -1,22 +1,78 @@
-"""Interface of a task, and a base class with default behavior.
+"""Interfaces of tasks.
 
-A task defines its labels, which texts are encoded together, the head, the target tensors, how raw
-predictions are converted to labels or spans, and the scores. Each task is implemented in its own
-module and listed in `task_registry.py`.
+A task defines what an example, its target and an answer are, how answers are scored, and how they
+are written. A `TrainedTask` also defines the head of a task model: which texts are encoded
+together, the target tensors, and how outputs of the head become answers. A `LookupTask` is an index
+of ELMo vectors instead: it is fitted in one pass over the examples.
+
+Each task is a package next to this one and has a row in `registry.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Generic, Self, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.config import TaskConfig, TaskEncoderConfig
-from elmo.tasks.core.example import Example
-from elmo.tasks.core.frozen_layers import Words
+from elmo.evaluate.probe_vectors import Encode
+from elmo.tasks.core.example import Example, Words
 from elmo.tasks.core.label_report import LabelReport
 from elmo.tasks.core.task_model import TaskHead
 from elmo.text.line_splitter import SplitFunction
+
+Target = TypeVar("Target")
+Answer = TypeVar("Answer")
+# What a head returns for an example or for a part of it.
+Output = TypeVar("Output")
+# A raw text, a list of words or, for a document, a list of sentences.
+Text = str | Sequence[str] | Sequence[Sequence[str]]
+# JSON-serializable data.
+Record = dict[str, object]
+
+
+class Task(ABC, Generic[Target, Answer]):
+    """What all tasks define, whether they are trained or not."""
+
+    n_inputs: ClassVar[int] = 1
+    """Number of texts from which `make_example` creates an example."""
+    n_texts: ClassVar[int | None] = 1
+    """Number of texts per example; None if an example is a document and its texts sentences."""
+    target_description: ClassVar[str]
+    """Description of a valid target, for error messages."""
+    empty_answer: Answer
+    """Answer for a text without words."""
+    metric: str
+    """Name of the score used for model selection."""
+
+    @staticmethod
+    @abstractmethod
+    def has_valid_target(example: Example[object]) -> bool:
+        """Whether the example has a valid target for this task."""
+
+    @classmethod
+    def make_example(cls, texts: Sequence[Text], split: SplitFunction) -> Example[Target]:
+        """Create an example without a target from raw or tokenized texts."""
+        return Example(tuple(to_words(text, split) for text in texts))
+
+    @abstractmethod
+    def scores(
+        self, examples: Sequence[Example[Target]], answers: Sequence[Answer]
+    ) -> dict[str, float]:
+        """Return the scores of the answers by name."""
+
+    def report(
+        self, examples: Sequence[Example[Target]], answers: Sequence[Answer]
+    ) -> LabelReport | None:
+        """Return the scores by label and the confusion matrix; None if the task has no labels."""
+        return None
+
+    @abstractmethod
+    def to_record(self, example: Example[Target], answer: Answer) -> Record:
+        """Return an answer as a JSON-serializable dictionary."""
 
 
 @dataclass(frozen=True)
@@ -36,141 +92,129 @@ class TextGroup:
     text_indices: Sequence[int] | None = None
 
 
-class Task(Protocol):
-    """Interface that training and prediction use for all tasks."""
+class TrainedTask(Task[Target, Answer], Generic[Target, Answer, Output]):
+    """A task with a trained model. By default, an example is processed as a whole."""
 
-    n_texts: ClassVar[int]
-    """Number of texts per example."""
-    has_sentences: ClassVar[bool]
-    """Whether an example is a document whose texts are its sentences."""
-    max_batch_examples: ClassVar[int | None]
+    max_batch_examples: ClassVar[int | None] = None
     """Maximum number of examples that the head processes at once; None for no limit."""
-    target_description: ClassVar[str]
-    """Description of a valid target, for error messages."""
-    n_indicators: ClassVar[int]
+    n_indicators: ClassVar[int] = 0
     """Number of distinct values of the indicator feature; 0 if the task has no such feature."""
-    empty_prediction: ClassVar[Any]
-    """Prediction for a text without words."""
-    metric: str
-    """Name of the score used for model selection."""
+    labeled_unit: ClassVar[str] = ""
+    """What has a label, such as "examples", if a model needs at least two labels to learn."""
     metrics: tuple[str, ...]
     """Names of all scores, in the order in which `scores` returns them."""
 
     @classmethod
-    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    @abstractmethod
+    def from_examples(cls, examples: Sequence[Example[Target]], config: TaskConfig) -> Self:
         """Create the task with settings from the config or inferred from the examples."""
 
-    @staticmethod
-    def has_valid_target(example: Example) -> bool:
-        """Whether the example has a valid target for this task."""
-
-    @staticmethod
-    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Create an example without a target from raw or tokenized texts."""
-
-    def split_example(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example[Target]) -> list[Example[Target]]:
         """Split an example into parts that the model processes separately, e.g. a long text."""
+        return [example]
 
-    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Return the texts of a batch in groups; each group is padded to a common length."""
+    def text_groups(self, parts: Sequence[Example[Target]]) -> list[TextGroup]:
+        """Return the texts of a batch in groups; each group is padded to a common length.
 
-    def weight(self, example: Example) -> float:
-        """Return the weight of an example in the mean loss of a batch."""
+        By default, the first texts of all parts are a group, the second texts are one, and so on.
+        """
+        columns = zip(*(part.texts for part in parts), strict=True)
+        return [TextGroup(list(texts)) for texts in columns]
 
-    def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return the distinct labels of the examples."""
+    def weight(self, part: Example[Target]) -> float:
+        """Return the weight of a part in the mean loss of a batch."""
+        return 1.0
+
+    def labels(self, examples: Sequence[Example[Target]]) -> list[str]:
+        """Return the distinct labels of the examples; an empty list if the task has no labels."""
+        return []
 
     def n_choices(self, labels: Sequence[str]) -> int:
         """Return the maximum number of classes that the head chooses between in one decision."""
+        return len(labels)
 
-    def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
+    @abstractmethod
+    def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead[Output]:
         """Create the head for word vectors of size `dim`."""
 
-    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+    @abstractmethod
+    def targets(self, parts: Sequence[Example[Target]], label_ids: Mapping[str, int]) -> Tensor:
         """Return the targets of a batch as a tensor for the head's loss.
 
         Args:
-            examples: Examples of the batch.
+            parts: Parts of examples in the batch.
             label_ids: Index of each label.
         """
 
-    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Convert the head's raw outputs to predictions, one per example."""
+    def follow_up_examples(
+        self, example: Example[Target], outputs: Sequence[Output], labels: Sequence[str]
+    ) -> list[Example[Target]]:
+        """Return additional parts to predict, based on the outputs for the parts."""
+        return []
 
-    def follow_up_examples(self, example: Example, predictions: Sequence[Any]) -> Sequence[Example]:
-        """Return additional examples to predict, based on the predictions for the parts."""
+    @abstractmethod
+    def answer(
+        self,
+        example: Example[Target],
+        parts: Sequence[Example[Target]],
+        outputs: Sequence[Output],
+        labels: Sequence[str],
+    ) -> Answer:
+        """Convert the head's outputs to the answer for an example.
 
-    def merge_predictions(
-        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
-    ) -> Any:
-        """Combine the predictions for the parts and follow-up examples of an example."""
+        Args:
+            example: The example.
+            parts: Its parts, as returned by `split_example`, and additional parts.
+            outputs: Output of the head for each part.
+            labels: Labels ordered by id.
+        """
 
-    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return the scores of the predictions by name."""
+    @abstractmethod
+    def to_settings(self) -> dict[str, object]:
+        """Return the settings from which `from_settings` recreates this task."""
 
-    def report(self, examples: Sequence[Example], predictions: Sequence[Any]) -> LabelReport | None:
-        """Return the scores by label and the confusion matrix; None if the task has no labels."""
-
-    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
-        """Return a prediction as a JSON-serializable dictionary."""
-
-    def to_settings(self) -> dict[str, Any]:
-        """Return the settings that `make_task` needs to recreate this task."""
-
-
-class BaseTask:
-    """Base class of tasks. By default, an example is one text that is not split."""
-
-    n_texts: ClassVar[int] = 1
-    has_sentences: ClassVar[bool] = False
-    max_batch_examples: ClassVar[int | None] = None
-    n_indicators: ClassVar[int] = 0
-    empty_prediction: ClassVar[Any] = ()
-
-    @staticmethod
-    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Create an example without a target from raw or tokenized texts."""
-        return Example(tuple(to_words(text, split) for text in texts))
-
-    def split_example(self, example: Example) -> list[Example]:
-        """Return the example as a single part."""
-        return [example]
-
-    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Return one group with the first text of every example, one with the second text, etc."""
-        columns = zip(*(example.texts for example in examples), strict=True)
-        return [TextGroup(list(texts)) for texts in columns]
-
-    def weight(self, example: Example) -> float:
-        """Return the same weight for every example."""
-        return 1.0
-
-    def n_choices(self, labels: Sequence[str]) -> int:
-        """Return the number of labels."""
-        return len(labels)
-
-    def follow_up_examples(self, example: Example, predictions: Sequence[Any]) -> Sequence[Example]:
-        """Return no additional examples."""
-        return ()
-
-    def merge_predictions(
-        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
-    ) -> Any:
-        """Return the prediction for the only part."""
-        (prediction,) = predictions
-        return prediction
-
-    def report(self, examples: Sequence[Example], predictions: Sequence[Any]) -> LabelReport | None:
-        """Return None: the task has no labels to report on."""
-        return None
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, object]) -> Self:
+        """Create the task from the settings in a model folder: arguments of the constructor."""
+        return cast(Callable[..., Self], cls)(**settings)
 
 
-def to_words(text: str | Sequence[str], split: SplitFunction) -> Words:
+class LookupTask(Task[Target, Answer]):
+    """A task whose fit is one pass: an index of ELMo vectors."""
+
+    @classmethod
+    @abstractmethod
+    def from_examples(
+        cls, encode: Encode, examples: Sequence[Example[Target]], config: TaskConfig
+    ) -> Self:
+        """Build the index.
+
+        Args:
+            encode: Computes the word vectors of sentences, (1, words, dim).
+            examples: Examples to store.
+            config: Task options.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, content: Record, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+        """Restore an index from the values returned by `state`."""
+
+    @abstractmethod
+    def state(self) -> tuple[Record, NDArray[np.float16]]:
+        """Return the index as JSON-serializable data and vectors, (rows, dim)."""
+
+    @abstractmethod
+    def look_up(self, encode: Encode, examples: Sequence[Example[Target]]) -> list[Answer]:
+        """Return the answer for each example."""
+
+
+def to_words(text: Text, split: SplitFunction) -> Words:
     """Return the words of a raw or tokenized text."""
-    return tuple(split(text) if isinstance(text, str) else text)
+    return tuple(split(text)) if isinstance(text, str) else cast(Words, tuple(text))
 
 
-def paired_text_groups(examples: Sequence[Example]) -> list[TextGroup]:
+def paired_text_groups(parts: Sequence[Example[object]]) -> list[TextGroup]:
     """Return the first texts and the second texts of examples with two texts.
 
     The indicator feature of a word is 1 if it also occurs in the other text. Without it, models
@@ -178,8 +222,8 @@ def paired_text_groups(examples: Sequence[Example]) -> list[TextGroup]:
     """
     groups = []
     for number in range(2):
-        indicators = [_shared_words(e.texts[number], e.texts[1 - number]) for e in examples]
-        groups.append(TextGroup([e.texts[number] for e in examples], indicators))
+        indicators = [_shared_words(part.texts[number], part.texts[1 - number]) for part in parts]
+        groups.append(TextGroup([part.texts[number] for part in parts], indicators))
     return groups
 
 

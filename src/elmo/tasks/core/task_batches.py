@@ -8,6 +8,7 @@ epoch is known in advance. To bound memory, a batch with too many words is split
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Generic
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from elmo.kernels.device import to_device
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.input_features import TokenBatch, TokenIndexer
-from elmo.tasks.core.task import Task, TextGroup
+from elmo.tasks.core.task import Answer, Output, Target, TextGroup, TrainedTask
 
 # Number of batches whose examples are sorted by length together: large enough for little padding,
 # small enough that the composition of batches varies between epochs.
@@ -60,12 +61,12 @@ def epoch_order(lengths: Sequence[int], batch_size: int, seed: Sequence[int]) ->
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
-def n_words(example: Example) -> int:
+def n_words(example: Example[object]) -> int:
     """Return the total number of words in an example."""
     return sum(map(len, example.texts))
 
 
-def text_lengths(example: Example) -> tuple[int, ...]:
+def text_lengths(example: Example[object]) -> tuple[int, ...]:
     """Return the number of words in each text of an example."""
     return tuple(map(len, example.texts))
 
@@ -100,7 +101,10 @@ def split_batch(
 
 
 def token_batches(
-    task: Task, indexer: TokenIndexer, examples: Sequence[Example], max_words: int
+    task: TrainedTask[Target, Answer, Output],
+    indexer: TokenIndexer,
+    examples: Sequence[Example[Target]],
+    max_words: int,
 ) -> tuple[TokenBatch, ...]:
     """Return one token batch for each group of texts that are padded to the same length.
 
@@ -112,7 +116,7 @@ def token_batches(
             to documents.
     """
     groups = task.text_groups(examples)
-    if task.has_sentences:
+    if task.n_texts is None:
         groups = [block for group in groups for block in _blocks(group, max_words)]
     return tuple(
         indexer.batch(group.texts, group.indicators, group.text_indices) for group in groups
@@ -129,14 +133,14 @@ def _blocks(group: TextGroup, max_words: int) -> Iterator[TextGroup]:
         yield TextGroup([group.texts[index] for index in indices], indicators, indices)
 
 
-class TaskBatches:
+class TaskBatches(Generic[Target, Answer, Output]):
     """The training batches of a run, which can start at any step."""
 
     def __init__(
         self,
-        examples: Sequence[Example],
+        examples: Sequence[Example[Target]],
         indexer: TokenIndexer,
-        task: Task,
+        task: TrainedTask[Target, Answer, Output],
         label_ids: Mapping[str, int],
         *,
         batch_size: int,

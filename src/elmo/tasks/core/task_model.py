@@ -1,7 +1,7 @@
 """Task model: input features, task encoder and head."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypedDict, TypeVar
 
 from torch import Tensor, nn
 
@@ -10,6 +10,8 @@ from elmo.tasks.core.char_ngrams import NgramBags
 from elmo.tasks.core.encoder import TaskEncoder
 from elmo.tasks.core.input_features import InputFeatures, TokenBatch
 from elmo.tasks.core.packed_batch import PackedBatch
+
+Output_co = TypeVar("Output_co", covariant=True)
 
 
 class EncodedTexts(NamedTuple):
@@ -26,14 +28,21 @@ class EncodedTexts(NamedTuple):
     char_ngrams: NgramBags | None = None
 
 
-class TaskHead(Protocol):
+class TaskHead(Protocol[Output_co]):
     """Interface of a task head, the last module of a task model."""
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Return the mean loss over the examples, weighted as defined by the task."""
 
-    def predict(self, groups: Sequence[EncodedTexts]) -> list[Any]:
-        """Return one raw prediction per example, which the task converts to labels or spans."""
+    def predict(self, groups: Sequence[EncodedTexts]) -> Sequence[Output_co]:
+        """Return one output per example, which the task converts to an answer."""
+
+
+class MixShares(TypedDict):
+    """A learned layer mix: the share of each layer and the scale."""
+
+    shares: list[float]
+    gamma: float
 
 
 class TaskModel(nn.Module):
@@ -44,7 +53,7 @@ class TaskModel(nn.Module):
         *,
         features: InputFeatures,
         encoder: TaskEncoder,
-        head: TaskHead,
+        head: TaskHead[object],
         mix_penalty: float,
     ) -> None:
         """Combine the modules.
@@ -74,8 +83,8 @@ class TaskModel(nn.Module):
             loss = loss + self.mix_penalty * mix.l2()
         return loss
 
-    def predict(self, groups: Sequence[TokenBatch]) -> list[Any]:
-        """Return the head's raw prediction for each example."""
+    def predict(self, groups: Sequence[TokenBatch]) -> Sequence[object]:
+        """Return the head's output for each example."""
         return self.head.predict(self._encode(groups))
 
     def _encode(self, groups: Sequence[TokenBatch]) -> list[EncodedTexts]:
@@ -89,7 +98,7 @@ class TaskModel(nn.Module):
             if mix is not None:
                 yield placement, mix.mix
 
-    def shares(self) -> dict[str, dict[str, Any]]:
+    def shares(self) -> dict[str, MixShares]:
         """Return the learned layer shares and the scale gamma of each mix, by placement."""
         return {
             placement: {

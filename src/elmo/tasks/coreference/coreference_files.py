@@ -26,14 +26,16 @@ _BRACKET = re.compile(r"(\()?([0-9]+)(\))?")
 Cluster = tuple[IndexRange, ...]
 
 
-def read_coreference(path: Path, *, encoding: str | None = None) -> list[Example]:
+def read_coreference(
+    path: Path, *, encoding: str | None = None
+) -> list[Example[tuple[Cluster, ...]]]:
     """Read documents and their coreference clusters.
 
     Args:
         path: A file, or a directory as described in `document_files`.
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
-    examples: list[Example] = []
+    examples: list[Example[tuple[Cluster, ...]]] = []
     for file in document_files(path):
         for document in read_documents(file, encoding):
             texts = tuple(tuple(row.word for row in rows) for rows in document.sentences)

@@ -8,25 +8,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from itertools import accumulate
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor
 
 from elmo.config import CoreferenceConfig, TaskConfig, TaskEncoderConfig
+from elmo.config.serialization import from_dict
 from elmo.errors import InputError
-from elmo.tasks.core.example import Example, IndexRange, PronounCandidates
-from elmo.tasks.core.frozen_layers import Words
-from elmo.tasks.core.task import BaseTask, TextGroup, to_words
+from elmo.tasks.core.example import Example, IndexRange, Words, gold
+from elmo.tasks.core.task import Record, Text, TextGroup, TrainedTask, to_words
 from elmo.tasks.core.task_model import TaskHead
 from elmo.tasks.coreference.coreference_files import Cluster
 from elmo.tasks.coreference.coreference_head import CoreferenceHead
 from elmo.tasks.coreference.coreference_scores import cluster_scores
+from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
 from elmo.tasks.coreference.pronoun_scores import References, pronoun_scores
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.sentences import split_sentences
 
 logger = logging.getLogger(__name__)
+
+Clusters = tuple[Cluster, ...]
+# Clusters; for GAP, whether the pronoun refers to each of the two names.
+CoreferenceTarget = Clusters | References
 
 # Number of distinct speaker indicators. With more speakers, numbering starts over at 1.
 N_SPEAKERS = 15
@@ -34,10 +39,10 @@ N_SPEAKERS = 15
 MIN_NAME_OVERLAP = 0.5
 
 
-class Coreference(BaseTask):
+class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]]]):
     """Predicts the clusters of coreferent mentions in a document."""
 
-    has_sentences: ClassVar[bool] = True
+    n_texts: ClassVar[int | None] = None
     max_batch_examples: ClassVar[int | None] = 1
     target_description: ClassVar[str] = (
         "clusters of mentions; each mention is a word range (start, end) in exactly one cluster"
@@ -45,19 +50,23 @@ class Coreference(BaseTask):
     # 0 stands for an unknown speaker.
     n_indicators: ClassVar[int] = N_SPEAKERS + 1
 
-    def __init__(self, has_singletons: bool, **options: Any) -> None:
+    empty_answer: Clusters = ()
+
+    def __init__(self, has_singletons: bool, config: CoreferenceConfig) -> None:
         """Store the settings.
 
         Args:
             has_singletons: Whether a cluster can consist of a single mention.
-            **options: Fields of `CoreferenceConfig`.
+            config: Maximum lengths and numbers.
         """
-        self.has_singletons, self.config = has_singletons, CoreferenceConfig(**options)
+        self.has_singletons, self.config = has_singletons, config
         self.metric = "mean_f1"
         self.metrics: tuple[str, ...] = ("muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1")
 
     @classmethod
-    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(
+        cls, examples: Sequence[Example[CoreferenceTarget]], config: TaskConfig
+    ) -> Self:
         """Create the task; `has_singletons` is true if any example has a single-mention cluster.
 
         Args:
@@ -73,12 +82,19 @@ class Coreference(BaseTask):
                 "with two candidate names. Use it to evaluate a trained model."
             )
         has_singletons = any(
-            len(cluster) == 1 for example in examples for cluster in example.target
+            len(cluster) == 1 for example in examples for cluster in clusters_of(example)
         )
-        return cls(has_singletons, **asdict(config.coreference))
+        return cls(has_singletons, config.coreference)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, object]) -> Self:
+        """Create the task from the settings in a model folder."""
+        options = dict(settings)
+        has_singletons = bool(options.pop("has_singletons"))
+        return cls(has_singletons, from_dict(CoreferenceConfig, options, "task_settings"))
 
     @staticmethod
-    def has_valid_target(example: Example) -> bool:
+    def has_valid_target(example: Example[object]) -> bool:
         """Whether the example has valid clusters or, if it is from GAP, two labels."""
         if not isinstance(example.target, tuple):
             return False
@@ -95,8 +111,10 @@ class Coreference(BaseTask):
         mentions = [mention for cluster in example.target for mention in {*map(tuple, cluster)}]
         return len(set(mentions)) == len(mentions)
 
-    @staticmethod
-    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
+    @classmethod
+    def make_example(
+        cls, texts: Sequence[Text], split: SplitFunction
+    ) -> Example[CoreferenceTarget]:
         """Create an example from a document: raw text, a list of words, or a list of sentences."""
         (document,) = texts
         if document and not isinstance(document[0], str):
@@ -104,7 +122,9 @@ class Coreference(BaseTask):
         sentences = split_sentences(list(to_words(document, split)))
         return Example(tuple(map(tuple, sentences)) or ((),))
 
-    def split_example(self, example: Example) -> list[Example]:
+    def split_example(
+        self, example: Example[CoreferenceTarget]
+    ) -> list[Example[CoreferenceTarget]]:
         """Split sentences and documents that exceed the configured maximum lengths.
 
         Documents are split at sentence boundaries.
@@ -141,24 +161,23 @@ class Coreference(BaseTask):
             part.append(sentence)
         yield part
 
-    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, parts: Sequence[Example[CoreferenceTarget]]) -> list[TextGroup]:
         """Return the sentences of the document; the indicator of a word is its speaker number."""
-        (example,) = examples
+        (part,) = parts
+        speakers = _speakers(part, range(len(part.texts)))
         indicators = [
             [speaker] * len(text)
-            for text, speaker in zip(example.texts, _speaker_numbers(example.extra), strict=True)
+            for text, speaker in zip(part.texts, _speaker_numbers(speakers), strict=True)
         ]
-        return [TextGroup(list(example.texts), indicators)]
-
-    def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return an empty list: clusters consist of spans, not labels."""
-        return []
+        return [TextGroup(list(part.texts), indicators)]
 
     def n_choices(self, labels: Sequence[str]) -> int:
         """Return the maximum number of candidate antecedents, plus one for "no antecedent"."""
         return self.config.max_antecedents + 1
 
-    def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
+    def head(
+        self, dim: int, labels: Sequence[str], config: TaskEncoderConfig
+    ) -> TaskHead[list[list[IndexRange]]]:
         """Create the head for word vectors of size `dim`."""
         return CoreferenceHead(
             dim=dim,
@@ -167,54 +186,58 @@ class Coreference(BaseTask):
             dropout=config.dropout,
         )
 
-    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+    def targets(
+        self, parts: Sequence[Example[CoreferenceTarget]], label_ids: Mapping[str, int]
+    ) -> Tensor:
         """Return the start, end and cluster index of each mention, (mentions, 3)."""
-        (example,) = examples
+        (part,) = parts
         rows = [
             (*mention, number)
-            for number, cluster in enumerate(example.target)
+            for number, cluster in enumerate(clusters_of(part))
             for mention in cluster
         ]
         return torch.tensor(rows, dtype=torch.int64).reshape(-1, 3)
 
-    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Return the clusters of each document, sorted by position."""
-        return [
-            tuple(sorted(tuple(sorted(cluster)) for cluster in clusters)) for clusters in outputs
-        ]
-
-    def merge_predictions(
-        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
-    ) -> Any:
+    def answer(
+        self,
+        example: Example[CoreferenceTarget],
+        parts: Sequence[Example[CoreferenceTarget]],
+        outputs: Sequence[list[list[IndexRange]]],
+        labels: Sequence[str],
+    ) -> Clusters:
         """Return the clusters of all parts, with word indices relative to the whole document."""
         offsets = accumulate((sum(map(len, part.texts)) for part in parts), initial=0)
         return tuple(
-            tuple((start + offset, end + offset) for start, end in cluster)
-            for offset, clusters in zip(offsets, predictions, strict=False)
-            for cluster in clusters
+            cluster
+            for offset, clusters in zip(offsets, outputs, strict=False)
+            for cluster in sorted(
+                tuple(sorted((start + offset, end + offset) for start, end in mentions))
+                for mentions in clusters
+            )
         )
 
-    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+    def scores(
+        self, examples: Sequence[Example[CoreferenceTarget]], answers: Sequence[Clusters]
+    ) -> dict[str, float]:
         """Return the F1 of MUC, B³ and CEAFe, their mean, and mention F1; for GAP, the GAP metrics.
 
         Gold clusters with a single mention are scored like any other cluster.
         """
-        gold = [example.target for example in examples]
         candidates = [
             example.extra for example in examples if isinstance(example.extra, PronounCandidates)
         ]
         if candidates and len(candidates) == len(examples):
-            pairs = zip(predictions, candidates, strict=True)
+            pairs = zip(answers, candidates, strict=True)
             predicted = [_references(clusters, names) for clusters, names in pairs]
             genders = [names.gender for names in candidates]
-            gap_scores = pronoun_scores(gold, predicted, genders)
+            gap_scores = pronoun_scores(list(map(_gold_references, examples)), predicted, genders)
             return {
                 "gap_f1": gap_scores.f1,
                 "masculine_f1": gap_scores.masculine,
                 "feminine_f1": gap_scores.feminine,
                 "bias": gap_scores.bias,
             }
-        scores = cluster_scores(gold, predictions)
+        scores = cluster_scores(list(map(clusters_of, examples)), answers)
         return {
             "muc_f1": scores.muc.f1,
             "b3_f1": scores.b3.f1,
@@ -223,7 +246,7 @@ class Coreference(BaseTask):
             "mention_f1": scores.mentions.f1,
         }
 
-    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+    def to_record(self, example: Example[CoreferenceTarget], answer: Clusters) -> Record:
         """Return the words of the document and its clusters of mentions."""
         words = [word for text in example.texts for word in text]
         return {
@@ -233,12 +256,12 @@ class Coreference(BaseTask):
                     {"text": " ".join(words[start:end]), "start": start, "end": end}
                     for start, end in cluster
                 ]
-                for cluster in prediction
+                for cluster in answer
             ],
         }
 
-    def to_settings(self) -> dict[str, Any]:
-        """Return the settings that `make_task` needs to recreate this task."""
+    def to_settings(self) -> dict[str, object]:
+        """Return the settings from which `from_settings` recreates this task."""
         return {"has_singletons": self.has_singletons, **asdict(self.config)}
 
 
@@ -252,18 +275,31 @@ def _warn_about_split(max_document_words: int) -> None:
     )
 
 
-def _clusters_between(example: Example, first: int, after: int) -> tuple[Cluster, ...] | None:
+def clusters_of(example: Example[CoreferenceTarget]) -> Clusters:
+    """Return the clusters of an example that is not from GAP."""
+    assert not isinstance(example.extra, PronounCandidates)
+    return cast(Clusters, gold(example))
+
+
+def _gold_references(example: Example[CoreferenceTarget]) -> References:
+    """Return the target of an example from GAP."""
+    return cast(References, gold(example))
+
+
+def _clusters_between(
+    example: Example[CoreferenceTarget], first: int, after: int
+) -> Clusters | None:
     """Return the clusters in words `first` to `after - 1`, with indices relative to `first`."""
     if example.target is None or isinstance(example.extra, PronounCandidates):
         return None
     clusters = (
         tuple((start - first, end - first) for start, end in cluster if first <= start < after)
-        for cluster in example.target
+        for cluster in clusters_of(example)
     )
     return tuple(cluster for cluster in clusters if cluster)
 
 
-def _speakers(example: Example, numbers: Sequence[int]) -> tuple[str, ...]:
+def _speakers(example: Example[CoreferenceTarget], numbers: Sequence[int]) -> tuple[str, ...]:
     """Return the speakers of the given sentences; an empty string if the speaker is unknown."""
     if not isinstance(example.extra, tuple):
         return ("",) * len(numbers)

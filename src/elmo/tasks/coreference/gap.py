@@ -4,7 +4,10 @@ import re
 from pathlib import Path
 
 from elmo.errors import FormatError, InputError
-from elmo.tasks.core.example import Example, IndexRange, Passage, PronounCandidates
+from elmo.tasks.core.example import Example, IndexRange
+from elmo.tasks.core.passage import Passage
+from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
+from elmo.tasks.coreference.pronoun_scores import References
 from elmo.tasks.files.text_lines import read_text, split_lines
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.sentences import split_sentences
@@ -24,7 +27,7 @@ _OFFSET = re.compile(r"\d{1,9}")
 
 def read_gap(
     path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
-) -> list[Example]:
+) -> list[Example[References]]:
     """Read text snippets, split into sentences.
 
     The target of an example is a pair of booleans: whether the pronoun refers to the first name,
@@ -41,7 +44,7 @@ def read_gap(
             f"{path}, line 1: not the header of a GAP file. Expected the columns "
             f"{', '.join(COLUMNS)}."
         )
-    examples: list[Example] = []
+    examples: list[Example[References]] = []
     for number, line in enumerate(lines[1:], start=2):
         if not line:
             continue
@@ -55,7 +58,7 @@ def read_gap(
     return examples
 
 
-def _example(location: str, row: dict[str, str], split: SplitFunction) -> Example:
+def _example(location: str, row: dict[str, str], split: SplitFunction) -> Example[References]:
     words = split(row["Text"])
     try:
         passage = Passage.align(row["Text"], words)
@@ -68,14 +71,13 @@ def _example(location: str, row: dict[str, str], split: SplitFunction) -> Exampl
             f"{location}: unknown pronoun {row['Pronoun']!r}. Expected one of: "
             f"{', '.join(GENDERS)}."
         )
-    target = []
     for name in ("A-coref", "B-coref"):
         if row[name].upper() not in LABELS:
             raise FormatError(f"{location}: {name} must be TRUE or FALSE (got {row[name]!r}).")
-        target.append(LABELS[row[name].upper()])
+    target = LABELS[row["A-coref"].upper()], LABELS[row["B-coref"].upper()]
     texts = tuple(map(tuple, split_sentences(words)))
     candidates = PronounCandidates(pronoun, a, b, gender)
-    return Example(texts, tuple(target), row["ID"], candidates)
+    return Example(texts, target, row["ID"], candidates)
 
 
 def _find_words(location: str, passage: Passage, row: dict[str, str], name: str) -> IndexRange:

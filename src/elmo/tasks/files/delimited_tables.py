@@ -31,7 +31,7 @@ def read_table(
     quotes: bool | None = None,
     row_filter: RowFilter | None = None,
     encoding: str | None = None,
-) -> list[Example]:
+) -> list[Example[str]]:
     """Read texts and labels from named columns.
 
     Args:
@@ -53,7 +53,7 @@ def read_table(
     text_columns = [_find_column(path, header, name, "--text-column") for name in names]
     label_column = None if label is None else _find_column(path, header, label, "--label-column")
     id_column = None if id is None else _find_column(path, header, id, "id")
-    examples: list[Example] = []
+    examples: list[Example[str]] = []
     n_skipped = 0
     for location, row in rows:
         if row_filter is not None and not row_filter(_to_dict(header, row), location):

@@ -23,7 +23,7 @@ def read_jsonl(
     empty: EmptyTextPolicy = "error",
     row_filter: RowFilter | None = None,
     encoding: str | None = None,
-) -> list[Example]:
+) -> list[Example[str | tuple[str, ...]]]:
     """Read texts and labels from named fields.
 
     A text is a string or a list of words. A label is a string, a number, or a list with one tag per
@@ -42,7 +42,7 @@ def read_jsonl(
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     names = [text] if isinstance(text, str) else list(text)
-    examples: list[Example] = []
+    examples: list[Example[str | tuple[str, ...]]] = []
     n_skipped = 0
     for location, record in records(path, read_text(path, encoding)):
         if row_filter is not None and not row_filter(record, location):

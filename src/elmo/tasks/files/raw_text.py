@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from elmo.errors import ConfigError, FormatError
 from elmo.progress import format_count
-from elmo.tasks.core.example import Example
+from elmo.tasks.core.example import Example, Target_co
 from elmo.tasks.files.json_location import Location
 from elmo.text.line_splitter import SplitFunction
 
@@ -67,6 +67,6 @@ def report_skipped(path: Path, n_skipped: int) -> None:
         logger.warning("%s: skipped %s with a text without words.", path, rows)
 
 
-def with_placeholder(example: Example) -> Example:
+def with_placeholder(example: Example[Target_co]) -> Example[Target_co]:
     """Return an example in which the placeholder replaces texts without words."""
     return replace(example, texts=tuple(words or (PLACEHOLDER,) for words in example.texts))

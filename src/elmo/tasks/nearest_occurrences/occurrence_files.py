@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from elmo.errors import FormatError, shortened
-from elmo.tasks.core.example import Example
+from elmo.tasks.core.example import Example, Words
 from elmo.tasks.files.text_lines import is_blank, read_lines
 from elmo.text.line_splitter import SplitFunction
 
@@ -12,7 +12,7 @@ LINE_FORMATS = "a sentence; word, sentence; or word, sense, sentence, separated 
 
 def read_occurrences(
     path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
-) -> list[Example]:
+) -> list[Example[str]]:
     """Read word occurrences, skipping blank lines.
 
     Args:
@@ -22,7 +22,7 @@ def read_occurrences(
         split: Function that splits a sentence into words.
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
-    examples: list[Example] = []
+    examples: list[Example[str]] = []
     for number, line in enumerate(read_lines(path, encoding), start=1):
         if is_blank(line):
             continue
@@ -31,7 +31,7 @@ def read_occurrences(
         if len(fields) > 2 or not all(field.strip() for field in fields):
             raise FormatError(f"{location}: expected {LINE_FORMATS} (got {line!r}).")
         word = fields[0].strip() if fields else None
-        example = occurrence_example(word, sentence, split, location)
+        example = occurrence_example(word, tuple(split(sentence)), location)
         target = fields[1].strip() if len(fields) == 2 else None
         examples.append(Example(example.texts, target, str(number), example.extra))
     if not examples:
@@ -39,18 +39,14 @@ def read_occurrences(
     return examples
 
 
-def occurrence_example(
-    word: str | None, sentence: str | tuple[str, ...], split: SplitFunction, location: str
-) -> Example:
+def occurrence_example(word: str | None, words: Words, location: str) -> Example[str]:
     """Create an example for the first occurrence of a word in a sentence.
 
     Args:
         word: Word to find, ignoring case; None for all words of the sentence.
-        sentence: Raw or tokenized sentence.
-        split: Function that splits a raw sentence into words.
+        words: Words of the sentence.
         location: File and line, for error messages.
     """
-    words = tuple(split(sentence) if isinstance(sentence, str) else sentence)
     if not words:
         raise FormatError(f"{location}: the sentence has no words.")
     if word is None:

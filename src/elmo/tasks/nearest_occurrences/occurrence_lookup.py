@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,8 @@ from elmo.config import TaskConfig
 from elmo.errors import InputError
 from elmo.evaluate.occurrence_index import OccurrenceIndex
 from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts
-from elmo.tasks.core.example import Example
-from elmo.tasks.core.frozen_layers import Words
+from elmo.tasks.core.example import Example, Words
+from elmo.tasks.core.task import LookupTask, Record, Text, to_words
 from elmo.tasks.nearest_occurrences.occurrence_files import occurrence_example
 from elmo.text.line_splitter import SplitFunction
 
@@ -32,6 +32,13 @@ class StoredOccurrence(NamedTuple):
     sense: str | None
 
 
+class StoredSentences(TypedDict):
+    """Content of the index in a model folder."""
+
+    sentences: list[list[str]]
+    occurrences: list[tuple[int, int, str | None]]
+
+
 @dataclass(frozen=True)
 class NearestOccurrences:
     """The nearest occurrences of a word.
@@ -45,11 +52,12 @@ class NearestOccurrences:
     nearest: tuple[tuple[StoredOccurrence, float], ...]
 
 
-class OccurrenceLookup:
+class OccurrenceLookup(LookupTask[str, tuple[NearestOccurrences, ...]]):
     """Index of word occurrences and their vectors."""
 
-    n_texts: ClassVar[int] = 2
-    empty_prediction: ClassVar[Any] = ()
+    empty_answer: tuple[NearestOccurrences, ...] = ()
+
+    n_inputs: ClassVar[int] = 2
     target_description: ClassVar[str] = (
         "the name of a sense (each line has word, sense and sentence, separated by tabs)"
     )
@@ -81,7 +89,9 @@ class OccurrenceLookup:
             self._rows_of_sentence.setdefault(sentences[item.sentence], []).append(row)
 
     @classmethod
-    def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(
+        cls, encode: Encode, examples: Sequence[Example[str]], config: TaskConfig
+    ) -> Self:
         """Build the index from the first `max_per_word` occurrences of each word."""
         counts: Counter[str] = Counter()
         occurrences = []
@@ -97,37 +107,40 @@ class OccurrenceLookup:
         return cls(sentences, occurrences, np.concatenate(parts), config.lookup.n_nearest)
 
     @classmethod
-    def from_state(cls, content: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+    def from_state(cls, content: Record, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
         """Restore an index from the values returned by `state`."""
-        occurrences = [StoredOccurrence(*item) for item in content["occurrences"]]
+        stored = cast(StoredSentences, content)
+        occurrences = [StoredOccurrence(*item) for item in stored["occurrences"]]
         if len(occurrences) != len(vectors):
             raise ValueError(
                 f"there are {len(occurrences):,} occurrences but {len(vectors):,} vectors"
             )
-        sentences = [tuple(words) for words in content["sentences"]]
+        sentences = [tuple(words) for words in stored["sentences"]]
         return cls(sentences, occurrences, vectors, config.lookup.n_nearest)
 
-    def state(self) -> tuple[Any, NDArray[np.float16]]:
+    def state(self) -> tuple[Record, NDArray[np.float16]]:
         """Return the index as JSON-serializable data and vectors, (occurrences, dim)."""
-        content = {
+        content: Record = {
             "sentences": [list(words) for words in self.sentences],
             "occurrences": [list(item) for item in self.occurrences],
         }
         return content, self.vectors
 
     @staticmethod
-    def has_valid_target(example: Example) -> bool:
+    def has_valid_target(example: Example[object]) -> bool:
         """Whether the target of an example is a word sense."""
         return isinstance(example.target, str)
 
-    def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
+    @classmethod
+    def make_example(cls, texts: Sequence[Text], split: SplitFunction) -> Example[str]:
         """Create an example from a word and its sentence."""
         word, sentence = texts
-        word = word if isinstance(word, str) else " ".join(word)
-        words = sentence if isinstance(sentence, str) else tuple(sentence)
-        return occurrence_example(word.strip(), words, split, "query")
+        word = word if isinstance(word, str) else " ".join(to_words(word, split))
+        return occurrence_example(word.strip(), to_words(sentence, split), "query")
 
-    def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
+    def look_up(
+        self, encode: Encode, examples: Sequence[Example[str]]
+    ) -> list[tuple[NearestOccurrences, ...]]:
         """Return the nearest occurrences of the words in each example.
 
         Occurrences in an identical sentence are excluded, because each word would be nearest to
@@ -149,12 +162,14 @@ class OccurrenceLookup:
             predictions[number].append(NearestOccurrences(position, nearest))
         return [tuple(of_example) for of_example in predictions]
 
-    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+    def scores(
+        self, examples: Sequence[Example[str]], answers: Sequence[tuple[NearestOccurrences, ...]]
+    ) -> dict[str, float]:
         """Return how often the nearest occurrences have the same sense as the word.
 
         Args:
             examples: Examples whose target is a word sense.
-            predictions: Nearest occurrences of the words in each example.
+            answers: Nearest occurrences of the words in each example.
 
         Returns:
             `accuracy`: the share of words that have the same sense as more than half of their
@@ -167,7 +182,7 @@ class OccurrenceLookup:
                 "sentence, separated by tabs."
             )
         majority, first = [], []
-        for example, of_example in zip(examples, predictions, strict=True):
+        for example, of_example in zip(examples, answers, strict=True):
             for prediction in of_example:
                 same = [item.sense == example.target for item, _ in prediction.nearest]
                 majority.append(2 * sum(same) > len(same))
@@ -176,7 +191,7 @@ class OccurrenceLookup:
             raise InputError("The examples do not contain any words to look up.")
         return {"accuracy": sum(majority) / len(majority), "nearest": sum(first) / len(first)}
 
-    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+    def to_record(self, example: Example[str], answer: tuple[NearestOccurrences, ...]) -> Record:
         """Return each word with its nearest occurrences and their sentences."""
         occurrences = [
             {
@@ -192,14 +207,17 @@ class OccurrenceLookup:
                     for item, cosine in word.nearest
                 ],
             }
-            for word in prediction
+            for word in answer
         ]
         return {"words": list(example.words), "occurrences": occurrences}
 
 
-def _positions(example: Example) -> Sequence[int]:
+def _positions(example: Example[str]) -> Sequence[int]:
     """Return the position of the example's target word; all positions if it has no target word."""
-    return range(len(example.words)) if example.extra is None else [example.extra]
+    if example.extra is None:
+        return range(len(example.words))
+    assert isinstance(example.extra, int)
+    return [example.extra]
 
 
 def _vectors(

@@ -3,17 +3,21 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from elmo.config import TaskConfig, TaskEncoderConfig
-from elmo.tasks.core.example import Example, GoldAnswers, Passage
-from elmo.tasks.core.frozen_layers import Words
-from elmo.tasks.core.task import BaseTask, TextGroup, paired_text_groups, to_words
+from elmo.tasks.core.example import Example, Words, gold
+from elmo.tasks.core.passage import Passage
+from elmo.tasks.core.task import Record, Text, TextGroup, TrainedTask, paired_text_groups, to_words
 from elmo.tasks.core.task_model import TaskHead
-from elmo.tasks.question_answering.question_answering_head import QuestionAnsweringHead
+from elmo.tasks.question_answering.gold_answers import GoldAnswers
+from elmo.tasks.question_answering.question_answering_head import (
+    PredictedSpan,
+    QuestionAnsweringHead,
+)
 from elmo.tasks.question_answering.question_answering_scores import F1Unit, answer_scores
 from elmo.text.line_splitter import SplitFunction
 
@@ -36,14 +40,15 @@ class SpanAnswer:
     score: float
 
 
-class QuestionAnswering(BaseTask):
+class QuestionAnswering(TrainedTask[GoldAnswers, SpanAnswer, PredictedSpan]):
     """Finds the span of the passage (second text) that answers the question (first text)."""
 
-    n_texts: ClassVar[int] = 2
+    n_inputs: ClassVar[int] = 2
+    n_texts: ClassVar[int | None] = 2
     # 1 if the word also occurs in the other text, else 0.
     n_indicators: ClassVar[int] = 2
     target_description: ClassVar[str] = "answers, and a passage with the positions of its words"
-    empty_prediction: ClassVar[Any] = SpanAnswer("", None, None, 0.0)
+    empty_answer = SpanAnswer("", None, None, 0.0)
 
     def __init__(
         self,
@@ -68,10 +73,10 @@ class QuestionAnswering(BaseTask):
         self.metrics: tuple[str, ...] = ("exact_match", "f1")
 
     @classmethod
-    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example[GoldAnswers]], config: TaskConfig) -> Self:
         """Create the task; `has_unanswerable` is true if any example has no answer."""
         options = config.question_answering
-        has_unanswerable = any(not example.target.texts for example in examples)
+        has_unanswerable = any(not gold(example).texts for example in examples)
         return cls(
             options.max_answer_words,
             options.window,
@@ -81,19 +86,19 @@ class QuestionAnswering(BaseTask):
         )
 
     @staticmethod
-    def has_valid_target(example: Example) -> bool:
+    def has_valid_target(example: Example[object]) -> bool:
         """Whether the example has gold answers and a passage."""
         return isinstance(example.target, GoldAnswers) and isinstance(example.extra, Passage)
 
-    @staticmethod
-    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
+    @classmethod
+    def make_example(cls, texts: Sequence[Text], split: SplitFunction) -> Example[GoldAnswers]:
         """Create an example from a question and a passage, each either raw or tokenized."""
         question, passage = texts
         words = to_words(passage, split)
-        text = passage if isinstance(passage, str) else " ".join(passage)
+        text = passage if isinstance(passage, str) else " ".join(words)
         return Example((to_words(question, split), words), extra=Passage.align(text, words))
 
-    def split_example(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example[GoldAnswers]) -> list[Example[GoldAnswers]]:
         """Split a long passage into windows; those without the answer count as unanswerable."""
         question, passage = example.texts
         if len(passage) <= self.window:
@@ -102,74 +107,79 @@ class QuestionAnswering(BaseTask):
         starts = [*range(0, last, self.window - self.overlap), last]
         return [self._window(example, question, passage, start) for start in starts]
 
-    def _window(self, example: Example, question: Words, passage: Words, start: int) -> Example:
+    def _window(
+        self, example: Example[GoldAnswers], question: Words, passage: Words, start: int
+    ) -> Example[GoldAnswers]:
         window = slice(start, start + self.window)
         target = example.target
         if target is not None:
             target = GoldAnswers()
-            answer = example.target.word_range
+            answer = gold(example).word_range
             if answer is not None and window.start <= answer[0] and answer[1] <= window.stop:
-                target = replace(example.target, word_range=(answer[0] - start, answer[1] - start))
-        extra = replace(example.extra, word_offsets=example.extra.word_offsets[window])
+                target = replace(gold(example), word_range=(answer[0] - start, answer[1] - start))
+        raw = passage_of(example)
+        extra = replace(raw, word_offsets=raw.word_offsets[window])
         return Example((question, passage[window]), target, example.id, extra)
 
-    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, parts: Sequence[Example[GoldAnswers]]) -> list[TextGroup]:
         """Return the questions and the passages; words that occur in both have the indicator 1."""
-        return paired_text_groups(examples)
-
-    def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return an empty list: answers are spans, not labels."""
-        return []
+        return paired_text_groups(parts)
 
     def n_choices(self, labels: Sequence[str]) -> int:
         """Return the maximum number of candidate spans in a window."""
         return self.window * self.max_answer_words
 
-    def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
+    def head(
+        self, dim: int, labels: Sequence[str], config: TaskEncoderConfig
+    ) -> TaskHead[PredictedSpan]:
         """Create the head for word vectors of size `dim`."""
         return QuestionAnsweringHead(dim=dim, max_answer_words=self.max_answer_words, config=config)
 
-    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+    def targets(
+        self, parts: Sequence[Example[GoldAnswers]], label_ids: Mapping[str, int]
+    ) -> Tensor:
         """Return the word ranges of the answers, (batch, 2); -1 if there is no answer."""
-        return torch.tensor([example.target.word_range or (-1, -1) for example in examples])
+        return torch.tensor([gold(part).word_range or (-1, -1) for part in parts])
 
-    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Return the head's outputs unchanged: one predicted span per window."""
-        return list(outputs)
-
-    def merge_predictions(
-        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
-    ) -> Any:
+    def answer(
+        self,
+        example: Example[GoldAnswers],
+        parts: Sequence[Example[GoldAnswers]],
+        outputs: Sequence[PredictedSpan],
+        labels: Sequence[str],
+    ) -> SpanAnswer:
         """Return the answer from the window where it is most likely compared to "no answer"."""
         part, best = max(
-            zip(parts, predictions, strict=True),
+            zip(parts, outputs, strict=True),
             key=lambda pair: pair[1].log_probability - pair[1].log_none,
         )
         if self.has_unanswerable and best.log_none > best.log_probability:
             return SpanAnswer("", None, None, math.exp(best.log_none))
-        offsets = part.extra.word_offsets
-        start, end = offsets[best.start][0], offsets[best.end - 1][1]
-        return SpanAnswer(part.extra.text[start:end], start, end, math.exp(best.log_probability))
+        passage = passage_of(part)
+        start = passage.word_offsets[best.start][0]
+        end = passage.word_offsets[best.end - 1][1]
+        return SpanAnswer(passage.text[start:end], start, end, math.exp(best.log_probability))
 
-    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+    def scores(
+        self, examples: Sequence[Example[GoldAnswers]], answers: Sequence[SpanAnswer]
+    ) -> dict[str, float]:
         """Return the exact match and F1 scores as defined by SQuAD."""
-        gold = [example.target.texts for example in examples]
-        predicted = [prediction.text for prediction in predictions]
-        scores = answer_scores(gold, predicted, self.f1_unit)
+        texts = [gold(example).texts for example in examples]
+        scores = answer_scores(texts, [answer.text for answer in answers], self.f1_unit)
         return {"exact_match": scores.exact_match, "f1": scores.f1}
 
-    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+    def to_record(self, example: Example[GoldAnswers], answer: SpanAnswer) -> Record:
         """Return the question, the answer, its position in the raw passage and its probability."""
         return {
             "question": " ".join(example.words),
-            "answer": prediction.text,
-            "start": prediction.start,
-            "end": prediction.end,
-            "score": round(prediction.score, 6),
+            "answer": answer.text,
+            "start": answer.start,
+            "end": answer.end,
+            "score": round(answer.score, 6),
         }
 
-    def to_settings(self) -> dict[str, Any]:
-        """Return the settings that `make_task` needs to recreate this task."""
+    def to_settings(self) -> dict[str, object]:
+        """Return the settings from which `from_settings` recreates this task."""
         return {
             "max_answer_words": self.max_answer_words,
             "window": self.window,
@@ -177,3 +187,9 @@ class QuestionAnswering(BaseTask):
             "has_unanswerable": self.has_unanswerable,
             "f1_unit": self.f1_unit,
         }
+
+
+def passage_of(example: Example[object]) -> Passage:
+    """Return the passage of an example with the positions of its words."""
+    assert isinstance(example.extra, Passage)
+    return example.extra

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from elmo.errors import ConfigError, FormatError, InputError, shortened
-from elmo.tasks.core.example import Example, GoldAnswers, Passage
+from elmo.tasks.core.example import Example
+from elmo.tasks.core.passage import Passage
 from elmo.tasks.files.delimited_tables import column_names, table_records
 from elmo.tasks.files.json_location import JSONLocation, Location
 from elmo.tasks.files.json_records import (
@@ -22,6 +23,7 @@ from elmo.tasks.files.json_records import (
     replace_lone_surrogates,
 )
 from elmo.tasks.files.text_lines import read_text
+from elmo.tasks.question_answering.gold_answers import GoldAnswers
 from elmo.text.line_splitter import SplitFunction
 
 # An answer and the index of its first character; None if unknown.
@@ -35,7 +37,7 @@ def read_squad(
     label: str | None = None,
     split: SplitFunction = str.split,
     encoding: str | None = None,
-) -> list[Example]:
+) -> list[Example[GoldAnswers]]:
     """Read questions with their passages and answers.
 
     The target of an unanswerable question (`is_impossible`) is `GoldAnswers()`; its plausible
@@ -55,7 +57,7 @@ def read_squad(
             f"--text-column question,context (got {text!r})."
         )
     content = read_text(path, encoding)
-    examples: list[Example] = []
+    examples: list[Example[GoldAnswers]] = []
     passages: dict[str, tuple[tuple[str, ...], Passage]] = {}
     for location, context, question, answers, name in _questions(path, content, text, label):
         if context not in passages:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.errors import FormatError
-from elmo.tasks.core.example import Example, Frame
+from elmo.tasks.core.example import Example
 from elmo.tasks.files.json_location import Location
 from elmo.tasks.files.json_records import records
 from elmo.tasks.files.ontonotes import (
@@ -29,6 +29,7 @@ from elmo.tasks.files.text_lines import (
     read_text,
     split_sentence_lines,
 )
+from elmo.tasks.semantic_roles.frame import Frame
 from elmo.tasks.semantic_roles.semantic_role_scores import VERB
 from elmo.tasks.tagging.spans import IOB2, OUTSIDE, Span, from_spans
 
@@ -42,7 +43,7 @@ _BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*(\)*)")
 Cell = tuple[int, str]
 
 
-def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
+def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example[tuple[Frame, ...]]]:
     """Read predicate frames from CoNLL-2005 columns.
 
     The first column contains the words. The last columns contain the predicates, followed by one
@@ -53,7 +54,7 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
         path: Path to the file.
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
-    examples: list[Example] = []
+    examples: list[Example[tuple[Frame, ...]]] = []
     column: int | None = None
     for sentence in split_sentence_lines(read_lines(path, encoding)):
         rows = [line.split() for _, line in sentence]
@@ -88,7 +89,7 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
     return _check_not_empty(path, examples)
 
 
-def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
+def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example[tuple[Frame, ...]]]:
     """Read predicate frames from CoNLL-2012 columns.
 
     OntoNotes reportedly contains a few arguments that are nested in others, as in `(ARG1(R-ARG2*)`,
@@ -109,7 +110,7 @@ def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
     return _check_not_empty(path, examples)
 
 
-def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example]:
+def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example[tuple[Frame, ...]]]:
     """Read JSON lines with `words` and `frames`; a frame has a word index `pred` and a list `tags`.
 
     Tags should be IOB2; BIOES and BILOU tags are also accepted.
@@ -118,7 +119,7 @@ def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example]:
         path: Path to the file.
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
-    examples: list[Example] = []
+    examples: list[Example[tuple[Frame, ...]]] = []
     for number, (location, record) in enumerate(records(path, read_text(path, encoding)), start=1):
         words = _strings(record.get("words"), location, "words")
         if not words or not isinstance(record.get("frames"), list):
@@ -131,7 +132,7 @@ def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example]:
     return _check_not_empty(path, examples)
 
 
-def _sentences(path: Path, document: Document) -> Iterator[Example]:
+def _sentences(path: Path, document: Document) -> Iterator[Example[tuple[Frame, ...]]]:
     """Yield the sentences of a CoNLL-2012 document as examples."""
     for number, rows in enumerate(document.sentences):
         frames = []
@@ -142,7 +143,9 @@ def _sentences(path: Path, document: Document) -> Iterator[Example]:
         yield _example(tuple(row.word for row in rows), frames, f"{document.name}, {number}")
 
 
-def _example(words: tuple[str, ...], frames: Sequence[Frame], name: str) -> Example:
+def _example(
+    words: tuple[str, ...], frames: Sequence[Frame], name: str
+) -> Example[tuple[Frame, ...]]:
     return Example((words,), tuple(frames), name, tuple(frame.predicate for frame in frames))
 
 
@@ -328,7 +331,9 @@ def _tags(spans: Sequence[Span], n_words: int) -> tuple[str, ...]:
     return tuple(from_spans(spans, n_words, IOB2))
 
 
-def _check_not_empty(path: Path, examples: list[Example]) -> list[Example]:
+def _check_not_empty(
+    path: Path, examples: list[Example[tuple[Frame, ...]]]
+) -> list[Example[tuple[Frame, ...]]]:
     if not any(example.target for example in examples):
         raise FormatError(f"{path}: contains no predicates.")
     return examples

@@ -8,21 +8,25 @@ run once to find the predicates and then once per predicate to find its argument
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from elmo.config import TaskConfig
 from elmo.errors import InputError
-from elmo.tasks.core.example import Example, Frame
-from elmo.tasks.core.label_report import LabelReport
+from elmo.tasks.core.example import Example, gold
 from elmo.tasks.core.label_scores import Score
-from elmo.tasks.core.task import TextGroup
+from elmo.tasks.core.task import Record, TextGroup
+from elmo.tasks.semantic_roles.frame import Frame
 from elmo.tasks.semantic_roles.semantic_role_scores import VERB, role_scores
 from elmo.tasks.tagging import spans
-from elmo.tasks.tagging.tagging_task import Tagging, choose_scheme
+from elmo.tasks.tagging.tagging_task import TagPredictor, Tags, choose_scheme
 
 # Values of the indicator feature: a word other than the marked predicate, the marked predicate, and
 # any word of a sentence without a marked predicate.
 NOT_PREDICATE, PREDICATE, PREDICATE_SEARCH = range(3)
+# Predicate of the frame that contains the tags of all predicates.
+NO_PREDICATE = -1
+
+Frames = tuple[Frame, ...]
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,18 @@ class PredictedFrames:
     frames: tuple[Frame, ...]
 
 
-class SemanticRoles(Tagging):
-    """Predicts predicates and their arguments."""
+class SemanticRoles(TagPredictor[Frames, PredictedFrames]):
+    """Predicts predicates and their arguments.
+
+    A part of an example has a single frame as its target, and the predicate that it marks as extra
+    input; both are None-like (`NO_PREDICATE`, None) in the part that finds the predicates.
+    """
+
+    empty_answer = PredictedFrames((), ())
 
     target_description: ClassVar[str] = (
         "frames, each with the word index of a predicate and one tag per word"
     )
-    empty_prediction: ClassVar[Any] = PredictedFrames((), ())
     n_indicators: ClassVar[int] = 3
     # PropBank has about sixty labels. BIOES would double the number of tags, most of which would be
     # rare, and the CRF would take four times as long.
@@ -58,12 +67,13 @@ class SemanticRoles(Tagging):
             scheme: Tag scheme of the examples.
         """
         super().__init__(scheme)
+        self.metric = "span_f1"
         self.metrics = ("span_precision", "span_recall", "span_f1", "predicate_f1")
 
     @classmethod
-    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example[Frames]], config: TaskConfig) -> Self:
         """Create the task with the tag scheme set in the config or detected in the examples."""
-        tags = [frame.tags for example in examples for frame in example.target]
+        tags = [frame.tags for example in examples for frame in gold(example)]
         scheme = choose_scheme(tags, config)
         if scheme == spans.NONE:
             raise InputError(
@@ -73,7 +83,7 @@ class SemanticRoles(Tagging):
         return cls(scheme)
 
     @staticmethod
-    def has_valid_target(example: Example) -> bool:
+    def has_valid_target(example: Example[object]) -> bool:
         """Whether the example has frames that are consistent with its words and predicates."""
         n = len(example.words)
         return (
@@ -85,53 +95,57 @@ class SemanticRoles(Tagging):
             and example.extra == tuple(frame.predicate for frame in example.target)
         )
 
-    def split_example(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example[Frames]) -> list[Example[Frames]]:
         """Return one example for finding predicates, and one per predicate for its arguments."""
+        predicates: Sequence[int] = predicates_of(example) or ()
         if example.target is None:
-            predicates = (None, *(example.extra or ()))
-            return [Example(example.texts, extra=predicate) for predicate in predicates]
+            return [_part(example), *(_part(example, predicate) for predicate in predicates)]
         # A set, because a word can be the predicate of two frames.
-        verbs = {spans.Span(predicate, predicate + 1, VERB) for predicate in example.extra}
+        verbs = {spans.Span(predicate, predicate + 1, VERB) for predicate in predicates}
         tags = spans.from_spans(verbs, len(example.words), self.scheme)
+        search = Example(example.texts, (Frame(NO_PREDICATE, tuple(tags)),))
         frames = [
-            Example(example.texts, tags, extra=predicate) for predicate, tags in example.target
+            Example(example.texts, (frame,), extra=frame.predicate) for frame in example.target
         ]
-        return [Example(example.texts, tuple(tags)), *frames]
+        return [search, *frames]
 
-    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def gold_tags(self, part: Example[Frames]) -> Tags:
+        """Return the tags of the only frame of a part."""
+        ((_, tags),) = gold(part)
+        return tags
+
+    def text_groups(self, parts: Sequence[Example[Frames]]) -> list[TextGroup]:
         """Return the sentences; the indicator feature marks the predicate."""
-        words = [example.words for example in examples]
-        return [TextGroup(words, list(map(_indicators, examples)))]
+        return [TextGroup([part.words for part in parts], list(map(_indicators, parts)))]
 
-    def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return the distinct tags of arguments and predicates in sorted order."""
-        return super().labels(
-            [part for example in examples for part in self.split_example(example)]
-        )
-
-    def follow_up_examples(self, example: Example, predictions: Sequence[Any]) -> Sequence[Example]:
+    def follow_up_examples(
+        self, example: Example[Frames], outputs: Sequence[list[int]], labels: Sequence[str]
+    ) -> list[Example[Frames]]:
         """Return one example per predicted predicate, unless the example has predicates already."""
         if example.extra is not None:
-            return ()
-        return [
-            Example(example.texts, extra=predicate)
-            for predicate in self._predicates(predictions[0])
-        ]
+            return []
+        predicted = self._predicates(self.predicted_tags(outputs[0], labels))
+        return [_part(example, predicate) for predicate in predicted]
 
     def _predicates(self, tags: Sequence[str]) -> tuple[int, ...]:
         return tuple(span.start for span in spans.to_spans(tags, self.scheme) if span.label == VERB)
 
-    def merge_predictions(
-        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
-    ) -> Any:
+    def answer(
+        self,
+        example: Example[Frames],
+        parts: Sequence[Example[Frames]],
+        outputs: Sequence[list[int]],
+        labels: Sequence[str],
+    ) -> PredictedFrames:
         """Combine the predicted predicates and the frames predicted for each marked predicate."""
-        frames = [
-            Frame(part.extra, self._with_verb(part.extra, tags))
-            for part, tags in zip(parts[1:], predictions[1:], strict=True)
-        ]
-        return PredictedFrames(self._predicates(predictions[0]), tuple(frames))
+        search, *of_predicates = [self.predicted_tags(output, labels) for output in outputs]
+        frames = []
+        for part, tags in zip(parts[1:], of_predicates, strict=True):
+            assert isinstance(part.extra, int)
+            frames.append(Frame(part.extra, self._with_verb(part.extra, tags)))
+        return PredictedFrames(self._predicates(search), tuple(frames))
 
-    def _with_verb(self, predicate: int, tags: tuple[str, ...]) -> tuple[str, ...]:
+    def _with_verb(self, predicate: int, tags: Tags) -> Tags:
         """Tag the predicate with V and remove the arguments that overlap it."""
         predicted = spans.to_spans(tags, self.scheme)
         overlapping = [span for span in predicted if span.start <= predicate < span.end]
@@ -142,13 +156,15 @@ class SemanticRoles(Tagging):
         kept.append(spans.Span(predicate, predicate + 1, VERB))
         return tuple(spans.from_spans(kept, len(tags), self.scheme))
 
-    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+    def scores(
+        self, examples: Sequence[Example[Frames]], answers: Sequence[PredictedFrames]
+    ) -> dict[str, float]:
         """Return precision, recall and F1 for arguments, and F1 for predicates."""
-        gold = [frame.tags for example in examples for frame in example.target]
-        predicted = [frame.tags for prediction in predictions for frame in prediction.frames]
-        by_span = role_scores(spans.to_scheme(gold, self.scheme), predicted, self.scheme)
-        gold_predicates = [{frame.predicate for frame in example.target} for example in examples]
-        predicted_predicates = [set(prediction.predicates) for prediction in predictions]
+        tags = [frame.tags for example in examples for frame in gold(example)]
+        predicted = [frame.tags for answer in answers for frame in answer.frames]
+        by_span = role_scores(spans.to_scheme(tags, self.scheme), predicted, self.scheme)
+        gold_predicates = [{frame.predicate for frame in gold(example)} for example in examples]
+        predicted_predicates = [set(answer.predicates) for answer in answers]
         pairs = zip(gold_predicates, predicted_predicates, strict=True)
         predicates = Score.from_counts(
             gold=sum(map(len, gold_predicates)),
@@ -162,11 +178,7 @@ class SemanticRoles(Tagging):
             "predicate_f1": predicates.f1,
         }
 
-    def report(self, examples: Sequence[Example], predictions: Sequence[Any]) -> LabelReport | None:
-        """Return None: scores by role are not reported."""
-        return None
-
-    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+    def to_record(self, example: Example[Frames], answer: PredictedFrames) -> Record:
         """Return the words, and the predicates with their arguments."""
         return {
             "words": list(example.words),
@@ -180,15 +192,23 @@ class SemanticRoles(Tagging):
                         if span.label != VERB
                     ],
                 }
-                for frame in prediction.frames
+                for frame in answer.frames
             ],
         }
 
 
-def _indicators(example: Example) -> list[int]:
-    if example.extra is None:
-        return [PREDICATE_SEARCH] * len(example.words)
-    return [
-        PREDICATE if index == example.extra else NOT_PREDICATE
-        for index in range(len(example.words))
-    ]
+def predicates_of(example: Example[object]) -> tuple[int, ...] | None:
+    """Return the word indices of the predicates of an example; None if they are not given."""
+    assert example.extra is None or isinstance(example.extra, tuple)
+    return example.extra
+
+
+def _part(example: Example[Frames], predicate: int | None = None) -> Example[Frames]:
+    """Return an example without a target that marks a predicate, or none."""
+    return Example(example.texts, extra=predicate)
+
+
+def _indicators(part: Example[Frames]) -> list[int]:
+    if part.extra is None:
+        return [PREDICATE_SEARCH] * len(part.words)
+    return [PREDICATE if index == part.extra else NOT_PREDICATE for index in range(len(part.words))]

@@ -43,7 +43,7 @@ def read_pairs(
     split: SplitFunction = str.split,
     empty: EmptyTextPolicy = "error",
     encoding: str | None = None,
-) -> list[Example]:
+) -> list[Example[str | tuple[str, ...]]]:
     """Read labeled text pairs, skipping pairs without a majority label.
 
     Known data sets (SNLI, MultiNLI, SICK, KLUE-NLI) are recognized by their column names; unknown
@@ -84,7 +84,7 @@ def read_pairs(
         )
     is_inference = label in INFERENCE_LABELS and not has_explicit_names
     reader = read_jsonl if is_json else read_table
-    examples = reader(
+    examples: Sequence[Example[str | tuple[str, ...]]] = reader(
         path,
         text=texts,
         label=label,
@@ -98,7 +98,7 @@ def read_pairs(
         raise FormatError(
             f"{path}: contains no labeled pairs" + (f" for the part {part!r}." if part else ".")
         )
-    return examples
+    return list(examples)
 
 
 def _is_selected(

@@ -1,12 +1,12 @@
 """Sentence pair classification: predicts one label for two texts, e.g. textual entailment."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from elmo.config import TaskEncoderConfig
-from elmo.tasks.classification.classification_task import Classification
+from elmo.tasks.classification.classification_task import Classification, LabelPrediction
 from elmo.tasks.core.example import Example
-from elmo.tasks.core.task import TextGroup, paired_text_groups
+from elmo.tasks.core.task import Record, TextGroup, paired_text_groups
 from elmo.tasks.core.task_model import TaskHead
 from elmo.tasks.sentence_pairs.sentence_pair_head import SentencePairHead
 
@@ -14,20 +14,23 @@ from elmo.tasks.sentence_pairs.sentence_pair_head import SentencePairHead
 class SentencePairs(Classification):
     """Predicts one label per pair of texts."""
 
-    n_texts: ClassVar[int] = 2
+    n_inputs: ClassVar[int] = 2
+    n_texts: ClassVar[int | None] = 2
     # 1 if the word also occurs in the other text, else 0.
     n_indicators: ClassVar[int] = 2
 
-    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, parts: Sequence[Example[str]]) -> list[TextGroup]:
         """Return the first and second texts; words that occur in both have the indicator 1."""
-        return paired_text_groups(examples)
+        return paired_text_groups(parts)
 
-    def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
+    def head(
+        self, dim: int, labels: Sequence[str], config: TaskEncoderConfig
+    ) -> TaskHead[list[float]]:
         """Create the head for word vectors of size `dim`."""
         return SentencePairHead(dim=dim, n_labels=len(labels), config=config)
 
-    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+    def to_record(self, example: Example[str], answer: LabelPrediction) -> Record:
         """Return both texts, the label and all label probabilities in descending order."""
-        record = super().to_record(example, prediction)
+        record = super().to_record(example, answer)
         del record["words"]
         return {"texts": [list(text) for text in example.texts], **record}

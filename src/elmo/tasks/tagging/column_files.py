@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from elmo.errors import ConfigError, FormatError
-from elmo.tasks.core.example import Example, WordLines
+from elmo.tasks.core.example import Example, WordLines, gold
 from elmo.tasks.files.text_lines import NumberedLine, read_lines, split_sentence_lines
 
 # Names of the columns of CoNLL-U.
@@ -16,7 +16,7 @@ KLP_TAG = re.compile(r"O|I|B[_-](.+)|I[_-](.+)")
 
 def read_conll(
     path: Path, *, words: int = 0, tags: int | None = -1, encoding: str | None = None
-) -> list[Example]:
+) -> list[Example[tuple[str, ...]]]:
     """Read a file in CoNLL column format, such as CoNLL-2003.
 
     Columns are separated by tabs if a line contains any, otherwise by spaces; all lines must have
@@ -29,7 +29,7 @@ def read_conll(
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     width = 0
-    examples: list[Example] = []
+    examples: list[Example[tuple[str, ...]]] = []
     for sentence in split_sentence_lines(read_lines(path, encoding)):
         rows = []
         for number, line in sentence:
@@ -47,7 +47,7 @@ def read_conll(
     return _check_not_empty(path, examples, "one word per line in columns")
 
 
-def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
+def read_klp(path: Path, *, encoding: str | None = None) -> list[Example[tuple[str, ...]]]:
     """Read a Korean file in KLP-2016 format, such as KMOU's `ner.train`.
 
     The columns are word number (optional), morpheme, part of speech and tag. A sentence can be
@@ -59,7 +59,7 @@ def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     width = 0
-    examples: list[Example] = []
+    examples: list[Example[tuple[str, ...]]] = []
     for sentence in split_sentence_lines(read_lines(path, encoding)):
         words, tags = [], ["O"]
         rows = _skip_header_lines(sentence)
@@ -82,7 +82,7 @@ def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
 
 def read_conllu(
     path: Path, *, tags: str | None = "upos", encoding: str | None = None
-) -> list[Example]:
+) -> list[Example[tuple[str, ...]]]:
     """Read the words and tags of a CoNLL-U file, skipping multiword token ranges and empty nodes.
 
     Args:
@@ -92,7 +92,7 @@ def read_conllu(
     """
     if tags is not None and tags not in CONLLU:
         raise ConfigError(f"CoNLL-U has no column {tags!r}. Expected one of: {', '.join(CONLLU)}.")
-    examples: list[Example] = []
+    examples: list[Example[tuple[str, ...]]] = []
     for sentence in split_sentence_lines(read_lines(path, encoding)):
         name = ""
         rows: list[list[str]] = []
@@ -110,7 +110,7 @@ def read_conllu(
         location = _location(path, sentence, word_lines)
         examples.append(Example((tuple(row[1] for row in rows),), target, name, location=location))
     _check_not_empty(path, examples, "CoNLL-U")
-    if tags is not None and all(set(example.target) == {"_"} for example in examples):
+    if tags is not None and all(set(gold(example)) == {"_"} for example in examples):
         raise FormatError(f"{path}: the column {tags} is empty ('_' for every word).")
     return examples
 
@@ -205,7 +205,9 @@ def _conllu_row(path: Path, number: int, line: str, expected: int) -> list[str] 
     return row
 
 
-def _check_not_empty(path: Path, examples: list[Example], description: str) -> list[Example]:
+def _check_not_empty(
+    path: Path, examples: list[Example[tuple[str, ...]]], description: str
+) -> list[Example[tuple[str, ...]]]:
     if not examples:
         raise FormatError(f"{path}: contains no sentences. Expected {description}.")
     return examples

@@ -11,7 +11,7 @@ WORDS, TAGS = "words", "tags"
 
 def read_parallel(
     path: Path, *, tags: Path | str | None = None, encoding: str | None = None
-) -> list[Example]:
+) -> list[Example[tuple[str, ...]]]:
     """Read a file of words, such as KMOU's `train.words.txt`, and the parallel file of tags.
 
     Args:
@@ -33,7 +33,7 @@ def read_parallel(
         )
     if not texts:
         raise FormatError(f"{path}: contains no sentences.")
-    examples: list[Example] = []
+    examples: list[Example[tuple[str, ...]]] = []
     for number, (text, target) in enumerate(zip(texts, targets, strict=True), start=1):
         words, word_tags = _split(text), _split(target)
         if len(words) != len(word_tags) or not words:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,7 +42,7 @@ class Span(NamedTuple):
     end: int
     label: str
 
-    def to_dict(self, words: Sequence[str]) -> dict[str, Any]:
+    def to_dict(self, words: Sequence[str]) -> dict[str, object]:
         """Return the span and its text as a JSON-serializable dictionary.
 
         Args:

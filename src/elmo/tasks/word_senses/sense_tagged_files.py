@@ -28,7 +28,9 @@ class SenseTarget(NamedTuple):
     entry: Entry
 
 
-def read_senses(path: Path, *, encoding: str | None = None) -> list[Example]:
+def read_senses(
+    path: Path, *, encoding: str | None = None
+) -> list[Example[tuple[tuple[str, ...], ...]]]:
     """Read sentences, the words to disambiguate in them, and the sense keys of these words.
 
     Args:
@@ -50,7 +52,9 @@ def read_senses(path: Path, *, encoding: str | None = None) -> list[Example]:
     return _examples(text, [entry_of(item.senses[0]) for item in text.occurrences])
 
 
-def _examples(text: TaggedWords, entries: list[Entry]) -> list[Example]:
+def _examples(
+    text: TaggedWords, entries: list[Entry]
+) -> list[Example[tuple[tuple[str, ...], ...]]]:
     targets: list[list[SenseTarget]] = [[] for _ in text.sentences]
     gold: list[list[tuple[str, ...]]] = [[] for _ in text.sentences]
     for item, entry in zip(text.occurrences, entries, strict=True):

@@ -7,7 +7,7 @@ all its lemmas in SemCor are candidates.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,24 @@ from elmo.evaluate.word_senses import (
     occurrence_vectors,
     read_wordnet,
 )
-from elmo.tasks.core.example import Example
+from elmo.tasks.core.example import Example, gold
+from elmo.tasks.core.task import LookupTask, Record
 from elmo.tasks.word_senses.sense_tagged_files import SenseTarget
-from elmo.text.line_splitter import SplitFunction
 
 # Default path of WordNet's index.sense file, relative to the folder that contains SemCor.
 WORDNET = Path("wordnet-3.0") / "index.sense"
+
+
+# For each word to disambiguate, the WordNet sense keys that are correct.
+Senses = tuple[tuple[str, ...], ...]
+
+
+class StoredSenses(TypedDict):
+    """Content of the index in a model folder."""
+
+    wordnet: list[tuple[str, str, list[str]]]
+    senses: list[str]
+    forms: dict[str, list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -49,11 +61,11 @@ class PredictedSense:
     is_seen: bool
 
 
-class WordSenseLookup:
+class WordSenseLookup(LookupTask[Senses, tuple[PredictedSense, ...]]):
     """Index of word senses and their vectors."""
 
-    n_texts: ClassVar[int] = 1
-    empty_prediction: ClassVar[Any] = ()
+    empty_answer: tuple[PredictedSense, ...] = ()
+
     target_description: ClassVar[str] = "the senses of its words"
     metric = "f1"
 
@@ -68,7 +80,9 @@ class WordSenseLookup:
         self.forms = forms
 
     @classmethod
-    def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(
+        cls, encode: Encode, examples: Sequence[Example[Senses]], config: TaskConfig
+    ) -> Self:
         """Build the index from the senses in the examples and WordNet's sense order."""
         train = config.examples.train
         path = config.lookup.wordnet or (None if train is None else Path(train).parent / WORDNET)
@@ -76,7 +90,7 @@ class WordSenseLookup:
             raise ConfigError("Set the path of WordNet's index.sense file with --wordnet.")
         forms: dict[str, list[Entry]] = {}
         for example in examples:
-            for first, stop, entry in example.extra or ():
+            for first, stop, entry in targets_of(example) or ():
                 entries = forms.setdefault("_".join(example.words[first:stop]).lower(), [])
                 if entry not in entries:
                     entries.append(entry)
@@ -86,21 +100,22 @@ class WordSenseLookup:
         return cls(senses, forms)
 
     @classmethod
-    def from_state(cls, content: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+    def from_state(cls, content: Record, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
         """Restore an index from the values returned by `state`."""
-        wordnet = {(lemma, part): senses for lemma, part, senses in content["wordnet"]}
-        rows = {sense: row for row, sense in enumerate(content["senses"])}
+        stored = cast(StoredSenses, content)
+        wordnet = {(lemma, part): senses for lemma, part, senses in stored["wordnet"]}
+        rows = {sense: row for row, sense in enumerate(stored["senses"])}
         if len(rows) != len(vectors):
             raise ValueError(f"there are {len(rows):,} senses but {len(vectors):,} vectors")
         forms = {
             form: [(entry[0], entry[1]) for entry in entries]
-            for form, entries in content["forms"].items()
+            for form, entries in stored["forms"].items()
         }
         return cls(SenseIndex(wordnet, rows, unit(vectors[None].astype(np.float32))), forms)
 
-    def state(self) -> tuple[Any, NDArray[np.float16]]:
+    def state(self) -> tuple[Record, NDArray[np.float16]]:
         """Return the index as JSON-serializable data and vectors, (senses, dim)."""
-        content = {
+        content: Record = {
             "wordnet": [[*entry, list(senses)] for entry, senses in self.senses.wordnet.items()],
             "senses": list(self.senses.rows),
             "forms": self.forms,
@@ -108,16 +123,13 @@ class WordSenseLookup:
         return content, self.senses.centroids[0].astype(np.float16)
 
     @staticmethod
-    def has_valid_target(example: Example) -> bool:
+    def has_valid_target(example: Example[object]) -> bool:
         """Whether an example has word senses as its target."""
         return isinstance(example.target, tuple) and example.extra is not None
 
-    def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Create an example from a sentence, either raw or split into words."""
-        (text,) = texts
-        return Example((tuple(split(text) if isinstance(text, str) else text),))
-
-    def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
+    def look_up(
+        self, encode: Encode, examples: Sequence[Example[Senses]]
+    ) -> list[tuple[PredictedSense, ...]]:
         """Return the senses of the target words or, if none are given, of all known word forms."""
         targets = [self._targets(example) for example in examples]
         occurrences = [
@@ -133,10 +145,9 @@ class WordSenseLookup:
             tuple(self._predict_word(*word, next(vectors)) for word in words) for words in targets
         ]
 
-    def _targets(self, example: Example) -> list[tuple[int, int, list[Entry]]]:
+    def _targets(self, example: Example[Senses]) -> list[tuple[int, int, list[Entry]]]:
         """Return the start index, end index and possible entries of each word to disambiguate."""
-        if example.extra is not None:
-            words: Sequence[SenseTarget] = example.extra
+        if (words := targets_of(example)) is not None:
             return [(word.first, word.stop, [word.entry]) for word in words]
         forms = [word.lower() for word in example.words]
         return [
@@ -154,15 +165,17 @@ class WordSenseLookup:
         (sense,) = self.senses.nearest(candidates, vector[None])
         return PredictedSense(first, stop, sense, is_seen=True)
 
-    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+    def scores(
+        self, examples: Sequence[Example[Senses]], answers: Sequence[tuple[PredictedSense, ...]]
+    ) -> dict[str, float]:
         """Return the F1 of the predictions and of the baseline, WordNet's first sense.
 
         Every word has a prediction, so F1 equals the share of words with a correct sense.
         """
         correct, first = [], []
-        for example, of_example in zip(examples, predictions, strict=True):
+        for example, of_example in zip(examples, answers, strict=True):
             for word, prediction, senses in zip(
-                example.extra, of_example, example.target, strict=True
+                targets_of(example) or (), of_example, gold(example), strict=True
             ):
                 correct.append(prediction.sense in senses)
                 first.append(self.senses.first_sense(word.entry) in senses)
@@ -170,7 +183,7 @@ class WordSenseLookup:
             raise InputError("The examples do not contain any words with a sense.")
         return {"f1": sum(correct) / len(correct), "first_sense": sum(first) / len(first)}
 
-    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+    def to_record(self, example: Example[Senses], answer: tuple[PredictedSense, ...]) -> Record:
         """Return the words and senses as a JSON-serializable dictionary."""
         senses = [
             {
@@ -180,16 +193,22 @@ class WordSenseLookup:
                 "sense": word.sense,
                 "by": "nearest" if word.is_seen else "first sense",
             }
-            for word in prediction
+            for word in answer
         ]
         return {"words": list(example.words), "senses": senses}
 
 
-def _tagged(examples: Sequence[Example]) -> TaggedWords:
+def targets_of(example: Example[object]) -> tuple[SenseTarget, ...] | None:
+    """Return the words to disambiguate in an example; None for all words with a known form."""
+    assert example.extra is None or isinstance(example.extra, tuple)
+    return example.extra
+
+
+def _tagged(examples: Sequence[Example[Senses]]) -> TaggedWords:
     """Convert examples to sentences with sense-tagged word occurrences."""
     occurrences = [
         SenseOccurrence(number, word.first, word.stop, senses)
         for number, example in enumerate(examples)
-        for word, senses in zip(example.extra or (), example.target or (), strict=True)
+        for word, senses in zip(targets_of(example) or (), example.target or (), strict=True)
     ]
     return TaggedWords([example.words for example in examples], occurrences)

@@ -1,0 +1,27 @@
+"""Loads fitted tasks of any kind."""
+
+from pathlib import Path
+
+from elmo.tasks.core.loaded_elmo import LoadedELMo
+from elmo.tasks.fitted_task import model_folder, read_record
+from elmo.tasks.lookup_model import LookupModel
+from elmo.tasks.registry import is_lookup
+from elmo.tasks.trained_model import TrainedModel
+
+Fitted = TrainedModel | LookupModel
+
+
+def load_fitted_task(
+    folder: Path, device: str | None = None, elmo: LoadedELMo | None = None
+) -> Fitted:
+    """Load a fitted task.
+
+    Args:
+        folder: Model folder, or a training folder that contains one.
+        device: Device to load the model on. Default: the CPU.
+        elmo: The frozen ELMo model, if it is already loaded; not used if ELMo is fine-tuned.
+    """
+    folder = model_folder(folder)
+    record = read_record(folder)
+    model = LookupModel if is_lookup(record.config.task) else TrainedModel
+    return model.load(folder, record, device, elmo)
