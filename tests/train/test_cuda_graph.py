@@ -1,10 +1,11 @@
-"""Tests of CUDA graph steps: their inputs and, on a GPU, equality with eager steps."""
+"""Tests of CUDA graph steps: conditions, sizes and, on a GPU, equality with eager steps."""
 
 import contextlib
 import copy
 import dataclasses
 import sys
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -21,18 +22,9 @@ from elmo.text.token_batches import token_mapper
 from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo.train import checkpoint
 from elmo.train import learner as learner_module
-from elmo.train.cuda_graph import (
-    _split_by_name,
-    can_capture,
-    pad_words,
-    round_up,
-    step_arrays,
-    step_rows,
-)
+from elmo.train.cuda_graph import CudaGraphStep, can_capture, round_up
 from elmo.train.learner import Learner
-from elmo.train.softmax_heads import DrawnRows
-
-# ------------------------------------------------------------------------------------ inputs
+from elmo.train.step_input import StepInput
 
 
 @pytest.mark.parametrize(
@@ -58,71 +50,80 @@ def test_can_capture_depends_on_device_and_run_options(
         assert not can_capture(fabric, dataclasses.replace(config, run=run))
 
 
-def integers(*shape, seed=0):
-    return np.random.default_rng(seed).integers(0, 100, shape)
-
-
-BATCH = SegmentBatch(
-    words=integers(7),
-    index=integers(2, 3, 4, seed=1),
-    targets=integers(2, 3, 4, seed=2),
-    resets=integers(2, 3, 4, seed=3) > 50,
-)
-DRAWN = DrawnRows(
-    ids=integers(9, seed=4),
-    valid=np.array([1, 1, 0, 1, 0, 1, 1, 1, 0]),
-    sampled=integers(2, 5, seed=5),
-    n_tries=np.array([11, 12]),
-)
-
-
-def test_step_arrays_returns_all_batch_and_row_fields_as_int64():
-    arrays = step_arrays(BATCH, DRAWN)
-    assert all(array.dtype == np.int64 for array in arrays.values())
-    expected = {**vars(BATCH), **vars(DRAWN)}
-    assert arrays.keys() == expected.keys()
-    for name, array in expected.items():
-        assert np.array_equal(arrays[name], array), name
-    assert step_arrays(BATCH, None).keys() == vars(BATCH).keys()
-    assert step_arrays(None, DRAWN).keys() == vars(DRAWN).keys()
-
-
-def test_step_rows_returns_softmax_rows_with_a_float_mask():
-    inputs = {name: torch.from_numpy(array) for name, array in step_arrays(BATCH, DRAWN).items()}
-    rows = step_rows(inputs)
-    for name, array in vars(DRAWN).items():
-        assert np.array_equal(getattr(rows, name).numpy(), array), name
-    # Updates are multiplied by it.
-    assert rows.valid.dtype == torch.float32
-    assert {rows.ids.dtype, rows.sampled.dtype, rows.n_tries.dtype} == {torch.int64}
-
-
-def test_split_by_name_restores_concatenated_arrays():
-    arrays = step_arrays(BATCH, DRAWN)
-    flat = np.concatenate([array.ravel() for array in arrays.values()]).astype(np.int32)
-    named = _split_by_name(
-        torch.from_numpy(flat), {name: array.shape for name, array in arrays.items()}
-    )
-    assert list(named) == list(arrays)
-    for name, array in arrays.items():
-        assert np.array_equal(named[name].numpy(), array), name
-        assert named[name].dtype == torch.int64
-
-
-def test_pad_words_appends_word_0():
-    words = np.arange(3, 10)
-    padded = pad_words({"words": words, "index": words}, 12)
-    assert padded["words"].dtype == words.dtype
-    assert padded["words"].tolist() == [*words, 0, 0, 0, 0, 0]
-    assert padded["index"] is words
-
-
 def test_round_up_returns_few_distinct_sizes_slightly_above_n():
     sizes = [round_up(n) for n in range(1, 16_385)]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) <= 64
     assert all(size - n < max(64, n / 8) for n, size in enumerate(sizes, start=1) if size != n)
     assert all(round_up(size) == size for size in set(sizes))
+
+
+# ------------------------------------------------------------------------------------ fake CUDA
+
+
+@pytest.fixture
+def graph_step(monkeypatch):
+    """Return a `CudaGraphStep` on the CPU, whose graphs do nothing when they are replayed."""
+    for name in ("Stream", "current_stream", "Event", "CUDAGraph"):
+        monkeypatch.setattr(torch.cuda, name, lambda *arguments: MagicMock())
+    for name in ("stream", "graph"):
+        monkeypatch.setattr(torch.cuda, name, lambda argument: contextlib.nullcontext())
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
+    empty = torch.empty
+    monkeypatch.setattr(
+        torch, "empty", lambda *size, pin_memory=False, **rest: empty(*size, **rest)
+    )
+    return CudaGraphStep(torch.device("cpu"))
+
+
+def input_of(n_words, seed):
+    draw = np.random.default_rng(seed)
+    index, targets = draw.integers(0, n_words, (2, 2, STEPS, STREAMS))
+    batch = SegmentBatch(draw.integers(1, 500, n_words), index, targets, targets > n_words / 2)
+    return StepInput.of([batch], None)
+
+
+def test_graph_step_captures_the_second_step_of_each_shape_and_replays_it(graph_step):
+    updates = []
+
+    def update(step_input, frozen):
+        updates.append((step_input, frozen))
+        return torch.tensor(float(len(updates))), torch.zeros(())
+
+    # Number of distinct words, whether the biLM is frozen, total number of updates called.
+    steps = [
+        *((40, True, 1), (50, True, 2), (64, True, 2), (40, True, 2)),
+        *((40, False, 3), (40, False, 4), (40, False, 4)),
+        *((100, False, 5), (40, False, 6), (128, False, 6), (129, False, 7)),
+    ]
+    for number, (n_words, frozen, n_updates) in enumerate(steps):
+        step_input = input_of(n_words, number)
+        loss, _ = graph_step(update, step_input, frozen=frozen)
+        assert (len(updates), loss) == (n_updates, n_updates), number
+        captured = graph_step._captured
+        padded = step_input.pad_words(graph_step.n_words)
+        assert (len(padded.batches[0].words), updates[-1][1]) == (graph_step.n_words, frozen)
+        if captured.graph is None:
+            (given,) = updates[-1][0].batches
+        else:
+            # The buffer from which the graph reads its input.
+            (given,) = padded.split(captured.flat).batches
+        torch.testing.assert_close(vars(given), vars(padded.batches[0]), rtol=0, atol=0)
+    assert graph_step.n_words == 192
+    captured = graph_step._captured
+    graph_step.forget()
+    graph_step(update, input_of(40, 0), frozen=False)
+    assert (len(updates), captured.graph, graph_step._captured.graph) == (8, None, None)
+
+
+def test_graph_step_counts_replays(graph_step):
+    def update(step_input, frozen):
+        return torch.zeros(2), torch.zeros(())
+
+    for number in range(5):
+        graph_step(update, input_of(40, number), frozen=False)
+    # The second step captures the graph, which does not run the step, and replays it.
+    assert graph_step._captured.graph.replay.call_count == 4
 
 
 # ------------------------------------------------------------------------------------ on a GPU

@@ -456,12 +456,12 @@ def test_softmax_rows_include_the_targets_of_all_processes(monkeypatch, parts):
     # Rows cannot be drawn in advance, since they depend on the targets of other processes.
     assert learner.draw(step, 5) is None
     drawn = learner._draw_for_all_processes(step, 5)
-    expected = {*drawn.sampled.flatten(), *targets.flatten(), *others.flatten()}
+    expected = {*drawn.sampled.flatten().tolist(), *targets.flatten(), *others.flatten()}
     assert drawn.ids.tolist() == sorted(expected)
     assert drawn.valid.all()
     assert len(alone.ids) < len(drawn.ids)
-    assert np.array_equal(drawn.sampled, alone.sampled)
-    assert np.array_equal(drawn.n_tries, alone.n_tries)
+    assert torch.equal(drawn.sampled, alone.sampled)
+    assert torch.equal(drawn.n_tries, alone.n_tries)
 
 
 # ------------------------------------------------------------------------------------ frozen, tied

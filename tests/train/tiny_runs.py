@@ -24,7 +24,7 @@ from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
 from elmo.text.token_batches import token_mapper
 from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from elmo.train.cuda_graph import pad_words, round_up
+from elmo.train.cuda_graph import round_up
 from elmo.train.learner import Learner
 
 WORDS = [f"w{number}" for number in range(60)]
@@ -115,10 +115,13 @@ def without_capture(learner):
         def forget(self):
             pass
 
-        def __call__(self, update, arrays, *, frozen):
-            self.n_words = max(self.n_words, round_up(len(arrays["words"])))
+        def __call__(self, update, step_input, *, frozen):
+            self.n_words = max(self.n_words, round_up(len(step_input.batches[0].words)))
             sizes.append(self.n_words)
-            return update(learner._on_device(pad_words(arrays, self.n_words)), frozen)
+            step_input = step_input.pad_words(self.n_words)
+            flat = torch.empty(step_input.size(), dtype=torch.int32)
+            step_input.flatten(flat)
+            return update(step_input.split(flat), frozen)
 
     learner.graph_step = EagerStep()
     return sizes

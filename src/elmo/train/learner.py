@@ -4,7 +4,7 @@ The random generator is seeded with the step number before each step, so that th
 does not depend on evaluations or restarts before it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,33 +15,19 @@ from elmo.config import FinetuneConfig, PretrainConfig
 from elmo.corpus.bptt_segments import BPTTSegment
 from elmo.corpus.token_tables import SegmentBatch, TokenTables
 from elmo.errors import ConfigError
-from elmo.kernels.device import to_device
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
-from elmo.train.cuda_graph import (
-    ROWS_MULTIPLE,
-    Arrays,
-    CudaGraphStep,
-    can_capture,
-    step_arrays,
-    step_rows,
-)
-from elmo.train.optim import (
-    clip_gradients,
-    learning_rate,
-    make_optimizer,
-    seed_step,
-    set_rate,
-)
+from elmo.train.cuda_graph import ROWS_MULTIPLE, CudaGraphStep, can_capture
+from elmo.train.optim import clip_gradients, learning_rate, make_optimizer, seed_step, set_rate
 from elmo.train.softmax_heads import (
-    DrawnRows,
     ExactSoftmaxHead,
     SampledSoftmaxHead,
     SoftmaxHead,
-    StepRows,
+    SoftmaxRows,
     all_gather,
 )
+from elmo.train.step_input import SegmentTensors, StepInput
 from elmo.train.trainable import StepResult
 
 if TYPE_CHECKING:
@@ -165,7 +151,7 @@ class Learner:
             for first in range(0, self.n_streams, size)
         ]
 
-    def draw(self, batches: list[SegmentBatch], number: int) -> DrawnRows | None:
+    def draw(self, batches: list[SegmentBatch], number: int) -> SoftmaxRows | None:
         """Sample the softmax candidates of a step in advance, if there is only one process.
 
         Args:
@@ -185,7 +171,7 @@ class Learner:
         self,
         batches: list[SegmentBatch],
         number: int,
-        drawn: DrawnRows | None = None,
+        drawn: SoftmaxRows | None = None,
         rate_factor: float = 1.0,
     ) -> StepResult:
         """Train on one segment.
@@ -203,21 +189,18 @@ class Learner:
             drawn = self._draw_for_all_processes(batches, number)
         rate = rate_factor * learning_rate(self.config.optimizer, number, self.n_steps)
         set_rate(self.optimizer, rate)
+        step_input = StepInput.of(batches, drawn)
         frozen = number < self.softmax_steps
         if self.graph_step is not None:
-            (batch,) = batches
             self._seed(number, 0)
-            arrays = step_arrays(batch, drawn)
-            losses, norm = self.graph_step(self._update, arrays, frozen=frozen)
-            return StepResult(losses, norm, rate)
-        parts = [self._on_device(step_arrays(batch, None)) for batch in batches]
-        rows = None
-        if drawn is not None:
-            rows = step_rows(self._on_device(step_arrays(None, drawn)))
-        losses, norm = self._learn(parts, rows, frozen=frozen, number=number)
+            losses, norm = self.graph_step(self._update, step_input, frozen=frozen)
+        else:
+            losses, norm = self._update(step_input.to(self.fabric.device), frozen, number)
         return StepResult(losses, norm, rate)
 
-    def _draw_for_all_processes(self, batches: list[SegmentBatch], number: int) -> DrawnRows | None:
+    def _draw_for_all_processes(
+        self, batches: list[SegmentBatch], number: int
+    ) -> SoftmaxRows | None:
         """Sample the softmax candidates of a step, given the targets of all processes."""
         if self.fabric.world_size == 1 or isinstance(self.head, ExactSoftmaxHead):
             return self.draw(batches, number)
@@ -225,27 +208,13 @@ class Learner:
         everywhere = all_gather(torch.from_numpy(targets).to(self.fabric.device), self.fabric)
         return self.head.draw(number, torch.stack(everywhere).cpu().numpy())
 
-    def _on_device(self, arrays: Arrays) -> dict[str, Tensor]:
-        return {name: to_device(array, self.fabric.device) for name, array in arrays.items()}
-
-    def _update(self, inputs: dict[str, Tensor], frozen: bool) -> tuple[Tensor, Tensor]:
-        """Train on a segment in a single batch; this function is captured as a CUDA graph."""
-        rows = step_rows(inputs) if "ids" in inputs else None
-        return self._learn([inputs], rows, frozen=frozen, number=None)
-
-    def _learn(
-        self,
-        parts: list[dict[str, Tensor]],
-        rows: StepRows | None,
-        *,
-        frozen: bool,
-        number: int | None,
+    def _update(
+        self, step_input: StepInput, frozen: bool, number: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Compute the gradients and update the weights.
+        """Compute the gradients and update the weights; captured as a CUDA graph if possible.
 
         Args:
-            parts: Input tensors of each batch, by the names used in `step_arrays`.
-            rows: Softmax rows used in the step.
+            step_input: Input of the step on the device.
             frozen: Whether only the softmax is trained.
             number: Step number, from which the seed of each batch is derived; None if the random
                 generator is already seeded.
@@ -253,8 +222,8 @@ class Learner:
         Returns:
             The losses of both directions, of shape (2,), and the gradient norm before clipping.
         """
-        self.head.begin(rows)
-        losses = self._gradients(parts, frozen, number)
+        self.head.begin(step_input.rows)
+        losses = self._gradients(step_input.batches, frozen, number)
         self.head.exchange(self.fabric)
         norm = self._clip()
         self.optimizer.step()
@@ -264,7 +233,7 @@ class Learner:
         return losses, norm
 
     def _gradients(
-        self, parts: list[dict[str, Tensor]], frozen: bool, number: int | None
+        self, parts: tuple[SegmentTensors, ...], frozen: bool, number: int | None
     ) -> Tensor:
         """Compute the gradients of a step, update the LSTM states and return the mean losses."""
         optimizer = self.config.optimizer
@@ -273,7 +242,9 @@ class Learner:
             scale = float(self.config.stream.unroll) if optimizer.optimizer == "adagrad" else 1.0
         total = torch.zeros(2, device=self.fabric.device)
         states: list[tuple[Tensor, Tensor]] = []
-        for part_number, (part, h, c) in enumerate(self._with_states(parts)):
+        size = self.n_streams // len(parts)
+        streams = (torch.split(self.h, size, dim=2), torch.split(self.c, size, dim=2))
+        for part_number, (part, h, c) in enumerate(zip(parts, *streams, strict=True)):
             if number is not None:
                 self._seed(number, part_number)
             is_last = part_number == len(parts) - 1
@@ -287,26 +258,17 @@ class Learner:
         torch.cat([state[1] for state in states], dim=2, out=self.c)
         return total
 
-    def _with_states(
-        self, parts: list[dict[str, Tensor]]
-    ) -> Iterator[tuple[dict[str, Tensor], Tensor, Tensor]]:
-        size = self.n_streams // len(parts)
-        states = (torch.split(self.h, size, dim=2), torch.split(self.c, size, dim=2))
-        yield from zip(parts, *states, strict=True)
-
     def _losses(
-        self, part: dict[str, Tensor], h: Tensor, c: Tensor, *, frozen: bool
+        self, part: SegmentTensors, h: Tensor, c: Tensor, *, frozen: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the mean loss of each direction, of shape (2,), and the final LSTM state."""
-        rows = self.token_rows[part["words"]].long()
-        resets = part["resets"].bool() if self.config.stream.reset else None
+        rows = self.token_rows[part.words].long()
+        resets = part.resets if self.config.stream.reset else None
         with torch.set_grad_enabled(not frozen):
-            hidden, h, c = self.wrapped(_OpaqueTensors(rows, part["index"], resets, h, c)).values
+            hidden, h, c = self.wrapped(_OpaqueTensors(rows, part.index, resets, h, c)).values
         with self.fabric.autocast():
             losses = [
-                self.head.mean_loss(
-                    hidden[side].flatten(0, 1), part["targets"][side].flatten(), side
-                )
+                self.head.mean_loss(hidden[side].flatten(0, 1), part.targets[side].flatten(), side)
                 for side in (0, 1)
             ]
         return torch.stack(losses), h, c

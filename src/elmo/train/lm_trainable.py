@@ -43,7 +43,7 @@ from elmo.progress import format_count
 from elmo.train.learner import Learner, TrainingConfig, streams_per_process
 from elmo.train.run_plan import available_memory, fitting_batch, length_notes, plan
 from elmo.train.run_state import DIVERGENCE_ADVICE, DIVERGENCE_MARGIN, Diverged, RunState
-from elmo.train.softmax_heads import DrawnRows
+from elmo.train.softmax_heads import SoftmaxRows
 from elmo.train.train_result import TrainResult
 from elmo.train.trainable import StepResult, Watch
 
@@ -99,7 +99,7 @@ class LMBatch:
     """
 
     parts: list[SegmentBatch]
-    drawn: DrawnRows | None
+    drawn: SoftmaxRows | None
     position: Position
 
 

@@ -6,7 +6,7 @@ of a large softmax table that are used in a step need to be exchanged.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -47,8 +47,8 @@ def all_gather(value: Tensor, fabric: "Fabric") -> list[Tensor]:
 
 
 @dataclass(frozen=True)
-class DrawnRows:
-    """Softmax rows used in a training step, as integer arrays on the host.
+class SoftmaxRows:
+    """Softmax rows used in a training step, as integer tensors.
 
     Attributes:
         ids: Indices of the candidate, target and padding rows in ascending order, of shape (rows,).
@@ -58,48 +58,10 @@ class DrawnRows:
             (2,).
     """
 
-    ids: NDArray[np.int64]
-    valid: NDArray[np.int64]
-    sampled: NDArray[np.int64]
-    n_tries: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class StepRows:
-    """The fields of `DrawnRows` as tensors on the device."""
-
     ids: Tensor
     valid: Tensor
     sampled: Tensor
     n_tries: Tensor
-
-
-class SoftmaxHead(Protocol):
-    """Interface through which the learner trains a softmax."""
-
-    def dense_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters updated by the main (dense) optimizer."""
-
-    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows | None:
-        """Select the rows for a step on the host; return None if the step uses all rows."""
-
-    def begin(self, rows: StepRows | None) -> None:
-        """Prepare a step that uses the given rows."""
-
-    def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Return the mean loss of the predictions in one direction."""
-
-    def exchange(self, fabric: "Fabric") -> None:
-        """Average the gradients over all processes."""
-
-    def gradients(self) -> list[Tensor]:
-        """Return the gradients, which the caller clips in place."""
-
-    def update(self, rate: float | Tensor) -> None:
-        """Update the weights that are not updated by the main (dense) optimizer."""
-
-    def row_optimizers(self) -> Sequence[RowOptimizer]:
-        """Return the optimizers used by `update`, to be saved in checkpoints."""
 
 
 class ExactSoftmaxHead:
@@ -123,11 +85,11 @@ class ExactSoftmaxHead:
             return [self.softmax.bias]
         return list(self.softmax.parameters())
 
-    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows | None:
+    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> SoftmaxRows | None:
         """Return None, since every step uses all rows."""
         return None
 
-    def begin(self, rows: StepRows | None) -> None:
+    def begin(self, rows: SoftmaxRows | None) -> None:
         """Do nothing."""
 
     def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
@@ -202,14 +164,14 @@ class SampledSoftmaxHead:
             RowOptimizer(softmax.weight.data, optimizer),
             RowOptimizer(softmax.bias.data, optimizer),
         )
-        self._rows: StepRows | None = None
+        self._rows: SoftmaxRows | None = None
         self._weight, self._bias = torch.zeros(0), torch.zeros(0)
 
     def dense_parameters(self) -> list[nn.Parameter]:
         """Return an empty list."""
         return []
 
-    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows:
+    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> SoftmaxRows:
         """Sample candidates for both directions and return all rows used in the step.
 
         Args:
@@ -235,14 +197,15 @@ class SampledSoftmaxHead:
         is_listed = is_used.copy()
         is_listed[np.flatnonzero(~is_used[: n_used + n_missing])[:n_missing]] = True
         ids = np.flatnonzero(is_listed)
-        return DrawnRows(
+        fields = (
             ids,
             is_used[ids].astype(np.int64),
             np.stack([direction.ids for direction in candidates]),
             np.array([direction.n_tries for direction in candidates]),
         )
+        return SoftmaxRows(*map(torch.from_numpy, fields))
 
-    def begin(self, rows: StepRows | None) -> None:
+    def begin(self, rows: SoftmaxRows | None) -> None:
         """Copy the rows used in the step out of the softmax table."""
         assert rows is not None
         self._rows = rows
@@ -307,3 +270,6 @@ class SampledSoftmaxHead:
     def row_optimizers(self) -> Sequence[RowOptimizer]:
         """Return the row optimizers of the weights and the bias."""
         return self._optimizers
+
+
+SoftmaxHead = ExactSoftmaxHead | SampledSoftmaxHead
