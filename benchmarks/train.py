@@ -33,7 +33,6 @@ from elmo.text.characters import N_BYTE_CHARACTERS
 from elmo.text.vocabulary import Vocabulary
 from elmo.train.devices import make_fabric
 from elmo.train.learner import Learner
-from elmo.train.loop import PREFETCH_BATCHES
 from elmo.train.prefetch import prefetched
 from elmo.train.pretrain_model import model_config
 
@@ -107,7 +106,7 @@ def measure(size: str, batch: int, corpus: Corpus, args: argparse.Namespace) -> 
     config = preset_config(size, batch, args)
     learner = make_learner(config, corpus, args.words)
     is_cuda = learner.fabric.device.type == "cuda"
-    steps = prefetched(inputs(learner, corpus), PREFETCH_BATCHES)
+    steps = prefetched(inputs(learner, corpus))
     for _ in range(args.warmup):
         learner.step(*next(steps))
     if is_cuda:

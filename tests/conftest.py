@@ -23,7 +23,7 @@ from elmo.formats.pretrained import Pretrained
 from elmo.kernels import native_ffi
 from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
-from elmo.train import loop
+from elmo.train import run_monitor
 from elmo.train.curves import draw_curves
 
 RUNS = Path(__file__).parents[1] / "runs"
@@ -56,14 +56,14 @@ def restore_onednn():
 def no_curves():
     """Draw no training curves, which takes longer than the training of a tiny model."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "draw_curves", lambda folder: None)
+        patch.setattr(run_monitor, "draw_curves", lambda folder: None)
         yield
 
 
 @pytest.fixture
 def curves(monkeypatch):
     """Draw training curves in a test."""
-    monkeypatch.setattr(loop, "draw_curves", draw_curves)
+    monkeypatch.setattr(run_monitor, "draw_curves", draw_curves)
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,11 @@ def test_imports_have_no_cycles():
         visit(module)
 
 
+def test_training_loop_imports_at_most_eight_modules_of_its_package():
+    siblings = {name for name in imports(MODULES["train.loop"]) if package_of(name) == "train"}
+    assert len(siblings) <= 8
+
+
 def test_imports_helper_finds_known_imports():
     assert "kernels.dispatch" in imports(MODULES["model.lstm"])
     assert "formats.model_folder" in imports(MODULES["formats.load"])

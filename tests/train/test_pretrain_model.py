@@ -23,7 +23,7 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, MissingExtra, OutputError, TrainingError
 from elmo.formats.load import read
 from elmo.formats.training_record import HELDOUT_PERPLEXITY
-from elmo.train import checkpoint, step_timing, text_sample
+from elmo.train import checkpoint, dry_run, text_sample
 from elmo.train.loop import Loop
 from elmo.train.pretrain_model import pretrain
 from elmo.train.report import read_log
@@ -245,7 +245,7 @@ def test_pretrain_does_not_save_nan_weights(corpus, tmp_path, monkeypatch):
     save = Loop._save
 
     def spoiled(self):
-        self.job.network.softmax.bias.data[0] = math.nan
+        self.trainable.job.network.softmax.bias.data[0] = math.nan
         save(self)
 
     monkeypatch.setattr(Loop, "_save", spoiled)
@@ -329,7 +329,7 @@ def test_dry_run_estimates_the_plan_from_a_sample_of_the_text(tmp_path, monkeypa
 
 
 def test_dry_run_of_a_slow_model_times_parts_of_a_step(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(step_timing, "MAX_SECONDS", 0.0)
+    monkeypatch.setattr(dry_run, "MAX_SECONDS", 0.0)
     result = pretrain(config_of(corpus, tmp_path / "run", dry_run=True))
     assert "tokens/s (estimated from parts of a step)" in str(result)
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from elmo.train import progress_line
-from elmo.train.progress_line import ProgressLine
+from elmo.train.progress_line import WARM_UP, ProgressLine
 
 
 @pytest.fixture
@@ -19,7 +19,8 @@ def clock(monkeypatch):
 @pytest.mark.usefixtures("clock")
 def test_progress_is_printed_as_lines_without_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(progress_line, "LINE_INTERVAL", 0.0)
-    with ProgressLine(n_steps=100, steps_per_epoch=40) as line:
+    line = ProgressLine(n_steps=100, steps_per_epoch=40)
+    with line.displayed():
         assert line.tokens_per_second == 0.0
         assert line.seconds_left is None
         line.update(10, 5000, loss=4.25, learning_rate=0.002)
@@ -34,7 +35,9 @@ def test_progress_is_printed_as_lines_without_a_terminal(capsys, monkeypatch):
 @pytest.mark.usefixtures("clock")
 def test_evaluation_progress_has_number_of_batches_and_time_left(capsys, monkeypatch):
     monkeypatch.setattr(progress_line, "LINE_INTERVAL", 0.0)
-    with ProgressLine(n_steps=100, steps_per_epoch=40, first_step=10) as line:
+    line = ProgressLine(n_steps=100, steps_per_epoch=40)
+    line.step = 10
+    with line.displayed():
         line.start_evaluation(4)
         line.update_evaluation(0)
         line.update_evaluation(1)
@@ -51,7 +54,9 @@ def test_evaluation_progress_is_shown_on_a_terminal(monkeypatch):
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    with ProgressLine(n_steps=100, steps_per_epoch=40, first_step=10) as line:
+    line = ProgressLine(n_steps=100, steps_per_epoch=40)
+    line.step = 10
+    with line.displayed():
         line.start_evaluation(4)
         line.update_evaluation(2)
         line._bars.refresh()
@@ -59,7 +64,8 @@ def test_evaluation_progress_is_shown_on_a_terminal(monkeypatch):
 
 
 def test_progress_lines_are_printed_only_at_intervals(capsys):
-    with ProgressLine(n_steps=100, steps_per_epoch=40) as line:
+    line = ProgressLine(n_steps=100, steps_per_epoch=40)
+    with line.displayed():
         for step in range(1, 50):
             line.update(step, 100)
     assert capsys.readouterr().err == ""
@@ -67,7 +73,8 @@ def test_progress_lines_are_printed_only_at_intervals(capsys):
 
 def test_progress_line_prints_nothing_if_show_is_false(capsys, monkeypatch):
     monkeypatch.setattr(progress_line, "LINE_INTERVAL", 0.0)
-    with ProgressLine(n_steps=100, steps_per_epoch=40, show=False) as line:
+    line = ProgressLine(n_steps=100, steps_per_epoch=40, show=False)
+    with line.displayed():
         line.update(1, 100, loss=1.0)
         line.write("text")
     assert capsys.readouterr() == ("", "")
@@ -76,7 +83,9 @@ def test_progress_line_prints_nothing_if_show_is_false(capsys, monkeypatch):
 def test_training_speed_is_averaged_over_the_latest_updates(monkeypatch):
     now = 0.0
     monkeypatch.setattr(progress_line.time, "monotonic", lambda: now)
-    with ProgressLine(n_steps=1000, steps_per_epoch=40, first_step=100, show=False) as line:
+    line = ProgressLine(n_steps=1000, steps_per_epoch=40, show=False)
+    line.step = 100
+    with line.displayed():
         for step in range(101, 201):
             now += 1.0 if step <= 120 else 0.1
             line.update(step, 50)
@@ -98,9 +107,27 @@ def test_progress_line_is_updated_in_place_on_a_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with ProgressLine(n_steps=100, steps_per_epoch=40) as line:
+    line = ProgressLine(n_steps=100, steps_per_epoch=40)
+    with line.displayed():
         line.update(10, 5000, loss=4.25)
         line.write("perplexity [80]")
     assert "step 10 of 100" in screen.getvalue()
     assert "loss 4.2500" in screen.getvalue()
     assert "perplexity [80]" in screen.getvalue()
+
+
+@pytest.mark.parametrize("first_step", [0, 100])
+def test_time_left_is_printed_once_after_some_steps(capsys, monkeypatch, first_step):
+    now = 0.0
+    monkeypatch.setattr(progress_line.time, "monotonic", lambda: now)
+    line = ProgressLine(n_steps=1000, steps_per_epoch=40)
+    line.step = first_step
+    with line.displayed():
+        for step in range(first_step + 1, first_step + 60):
+            # The first steps are slow and not counted.
+            now += 5.0 if step <= first_step + WARM_UP else 0.1
+            line.update(step, 50)
+            line.print_time_left()
+    left = {0: "1 min 38 s", 100: "1 min 28 s"}[first_step]
+    text = f"500 tokens/s: about {left} left, without evaluations\n"
+    assert capsys.readouterr().err == text

@@ -1,11 +1,14 @@
-"""Tests of the training folder: the lock, and the check that a run is resumed unchanged."""
+"""Tests of the training folder: the lock, checkpoints, and the check of changed options."""
 
 import dataclasses
+import logging
 import os
 import signal
+from types import SimpleNamespace
 
 import forked
 import pytest
+import torch
 
 from elmo.config import (
     CorpusConfig,
@@ -27,11 +30,13 @@ from elmo.files import LOCK
 from elmo.train.run_folder import (
     CHANGEABLE_OPTIONS,
     CONFIG,
+    RunFolder,
     check_same_run,
     kept_after_interruption,
     locked,
     write_config,
 )
+from elmo.train.run_state import RunState
 
 RUN = PretrainConfig(("corpus",), "run")
 
@@ -280,3 +285,81 @@ def test_interrupted_run_reports_whether_a_checkpoint_is_kept(tmp_path, folder):
     assert f"checkpoint in {tmp_path / 'run'} is kept" in kept_after_interruption(config)
     dry = dataclasses.replace(config, run=dataclasses.replace(config.run, dry_run=True))
     assert kept_after_interruption(dry) is None
+
+
+# ------------------------------------------------------------------------------------ run folder
+
+
+class Counter:
+    """A minimal trainable, whose state is one number."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def load_state_dict(self, state):
+        self.number = state["number"]
+
+    def save_model(self, folder, step, evaluation):
+        folder.mkdir()
+        (folder / "model.txt").write_text(f"{step} {evaluation}")
+
+
+def make_folder(path, *, is_first=True, **run):
+    config = dataclasses.replace(RUN, out=str(path), run=RunConfig(**run))
+    fabric = SimpleNamespace(
+        is_global_zero=is_first, world_size=1, device=torch.device("cpu"), barrier=lambda: None
+    )
+    return RunFolder(config, fabric)
+
+
+def test_resume_loads_the_saved_states_of_loop_and_trainable(tmp_path):
+    folder, state = make_folder(tmp_path), RunState(step=7, sums=[1.5], best=[0.5])
+    assert folder.resume(Counter(0)) is None
+    folder.save_checkpoint(state, {"number": 42})
+    for load in (folder.resume, folder.roll_back):
+        trainable = Counter(0)
+        assert load(trainable) == state
+        assert trainable.number == 42
+
+
+def test_resume_rejects_changed_options_before_a_checkpoint_is_loaded(tmp_path):
+    make_folder(tmp_path).save_config()
+    make_folder(tmp_path).save_checkpoint(RunState(), {"number": 42})
+    trainable = Counter(0)
+    with pytest.raises(ConfigError, match="seed was 1, now 2"):
+        make_folder(tmp_path, seed=2).resume(trainable)
+    assert trainable.number == 0
+
+
+def test_resume_warns_about_another_number_of_threads(tmp_path, monkeypatch, caplog):
+    folder = make_folder(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "get_num_threads", lambda: 1000)
+        folder.save_checkpoint(RunState(), {"number": 42})
+    with caplog.at_level(logging.WARNING):
+        folder.roll_back(Counter(0))
+        assert not caplog.records
+        folder.resume(Counter(0))
+    message = f"started with 1000 threads and resumes with {torch.get_num_threads()}."
+    assert message in caplog.text
+
+
+def test_only_the_first_process_locks_and_writes(tmp_path):
+    other, first = (make_folder(tmp_path / "run", is_first=value) for value in (False, True))
+    with other.locked():
+        other.save_config()
+        other.save_checkpoint(RunState(), {})
+        other.save_model(Counter(0), 3, None)
+        assert not (tmp_path / "run").exists()
+    with first.locked():
+        first.save_config()
+        first.save_checkpoint(RunState(), {})
+        first.save_model(Counter(0), 3, None)
+        assert {"config.yaml", "checkpoints", "model", LOCK} <= set(os.listdir(tmp_path / "run"))
+        with pytest.raises(OutputError, match="in use by another run"), first.locked():
+            raise AssertionError
+
+
+def test_dry_run_does_not_lock_the_folder(tmp_path):
+    with make_folder(tmp_path / "run", dry_run=True).locked():
+        assert not (tmp_path / "run").exists()

@@ -10,6 +10,7 @@ from elmo.config import (
     LSTMConfig,
     ModelConfig,
     OptimizerConfig,
+    PretrainConfig,
     RegularizationConfig,
     RunConfig,
     StreamConfig,
@@ -24,16 +25,15 @@ ORIGINAL = ModelConfig(n_softmax_words=793_471)
 
 
 def make(model=ORIGINAL, stream=None, loss=None, optimizer=None, run=None, n_pairs=1_000_000):
-    return plan(
-        model,
-        n_bilm=93_600_848,
-        n_softmax=793_471 * 513,
-        n_pairs=n_pairs,
+    config = PretrainConfig(
+        data=(),
+        out="",
         stream=stream or StreamConfig(),
         loss=loss or LossConfig(softmax="sampled"),
         optimizer=optimizer or OptimizerConfig(),
         run=run or RunConfig(),
     )
+    return plan(model, config, n_bilm=93_600_848, n_softmax=793_471 * 513, n_pairs=n_pairs)
 
 
 def test_plan_returns_the_number_of_steps():

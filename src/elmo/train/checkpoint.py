@@ -81,14 +81,7 @@ def exists(folder: Path) -> bool:
 
 
 def load_newest(folder: Path) -> dict[str, Any] | None:
-    """Load the newest undamaged checkpoint and delete damaged or unfinished files.
-
-    Args:
-        folder: Checkpoint folder.
-
-    Returns:
-        The content passed to `save`; None if there is no undamaged checkpoint.
-    """
+    """Return the newest undamaged checkpoint, if any, and delete damaged or unfinished files."""
     for unfinished in folder.glob("*.writing"):
         unfinished.unlink(missing_ok=True)
     for unfinished in folder.glob(".*.partial"):

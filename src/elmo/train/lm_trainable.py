@@ -109,12 +109,7 @@ class LMTrainable:
     loss_names: tuple[str, ...] = ("forward_loss", "backward_loss")
 
     def __init__(self, job: LMTrainingJob, fabric: "Fabric") -> None:
-        """Create the learner, which moves the network to its device.
-
-        Args:
-            job: The training job.
-            fabric: `Fabric` object, which defines device and processes.
-        """
+        """Create the learner, which moves the network to its device."""
         self.job, self.config, self.fabric = job, job.config, fabric
         config, network = job.config, job.network
         assert network.softmax is not None
@@ -123,15 +118,13 @@ class LMTrainable:
             n_words = len(job.corpus.vocabulary)
             if n_words == network.config.n_softmax_words:  # a fine-tuned model can have its own
                 n_softmax = n_softmax * job.corpus.whole_text.n_vocabulary // n_words
+        n_bilm = sum(value.numel() for value in network.bilm.parameters())
         self.plan = plan(
             network.config,
-            n_bilm=sum(value.numel() for value in network.bilm.parameters()),
+            config,
+            n_bilm=n_bilm,
             n_softmax=n_softmax,
             n_pairs=job.corpus.n_train_pairs,
-            stream=config.stream,
-            loss=config.loss,
-            optimizer=config.optimizer,
-            run=config.run,
         )
         self.n_steps = self.plan.n_steps
         self.warmup_steps = self.config.optimizer.warmup_steps or 0

@@ -19,6 +19,7 @@ from elmo.corpus.token_tables import TokenTables
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
+from elmo.train.step_input import SegmentTensors
 
 # The sample consists of this many segments of streams times steps.
 N_SEGMENTS, N_STREAMS, N_STEPS = 2, 32, 20
@@ -82,18 +83,12 @@ def _sample(
     vectors, flags = [], []
     segments = read_once(split, n_streams=N_STREAMS, n_steps=N_STEPS, reset=True)
     for segment in islice(segments, N_SEGMENTS):
-        batch = tables.batch(segment)
-        rows, index, targets, resets, real = (
-            torch.from_numpy(array)
-            for array in (
-                *(tables.rows[batch.words], batch.index, batch.targets, batch.resets),
-                segment.real,
-            )
-        )
-        hidden, h, c = model(rows.long(), index, resets, state.h, state.c)
+        batch, real = SegmentTensors.of(tables.batch(segment)), torch.from_numpy(segment.real)
+        rows = torch.from_numpy(tables.rows)[batch.words].long()
+        hidden, h, c = model(rows, batch.index, batch.resets, state.h, state.c)
         state = LSTMState(h, c)
         vectors.append(hidden[:, real].flatten(0, 1))
-        flags.append((targets[:, real] == unknown).flatten())
+        flags.append((batch.targets[:, real] == unknown).flatten())
     hidden, is_unknown = torch.cat(vectors), torch.cat(flags)
     step = -(-len(hidden) * network.config.n_softmax_words // MAX_LOGITS)
     return hidden[::step], is_unknown[::step]

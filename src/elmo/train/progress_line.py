@@ -9,7 +9,8 @@ Only one process of a run displays it.
 import sys
 import time
 from collections import deque
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from elmo.progress import duration, progress_is_hidden
@@ -18,26 +19,25 @@ from elmo.progress import duration, progress_is_hidden
 LINE_INTERVAL = 30.0
 # Number of updates over which the speed is averaged.
 SPEED_UPDATES = 50
+# Steps before the clock starts, and steps timed for the estimate of the remaining time.
+WARM_UP, TIMED = 3, 20
 
 
 class ProgressLine:
-    """Context manager that displays the progress of a run."""
+    """The progress of a run."""
 
-    def __init__(
-        self, *, n_steps: int, steps_per_epoch: float, first_step: int = 0, show: bool = True
-    ) -> None:
+    def __init__(self, *, n_steps: int, steps_per_epoch: float, show: bool = True) -> None:
         """Initialize the progress without displaying it yet.
 
         Args:
             n_steps: Total number of steps in the run.
             steps_per_epoch: Number of steps per pass over the training text.
-            first_step: Number of steps already completed if the run is resumed.
             show: Whether to display the progress.
         """
         self.n_steps = n_steps
         self.steps_per_epoch = steps_per_epoch
         self.show = show and not progress_is_hidden()
-        self.step = first_step
+        self.step = self._first_step = 0
         self.loss: float | None = None
         self.learning_rate: float | None = None
         # Time, step and number of tokens at the latest updates.
@@ -48,26 +48,22 @@ class ProgressLine:
         self._evaluation_start, self._n_batches = 0.0, 0
         self.restart_clock()
 
-    def __enter__(self) -> "ProgressLine":
-        """Start displaying the progress line."""
+    @contextmanager
+    def displayed(self) -> Iterator[None]:
+        """Display the progress line, starting at the current step."""
+        self._first_step = self.step
         self.restart_clock()
         self._last_line = time.monotonic()
         if self.show and sys.stderr.isatty():
             self._bars = _rich_bars()
             self._bars.start()
             self._task = self._bars.add_task("", total=self.n_steps, completed=self.step)
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Remove the progress line."""
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
+        try:
+            yield
+        finally:
+            if self._bars is not None:
+                self._bars.stop()
+                self._bars = None
 
     def restart_clock(self) -> None:
         """Restart the speed measurement, for example after a pause for an evaluation."""
@@ -128,6 +124,17 @@ class ProgressLine:
             self._bars.console.print(text, markup=False, highlight=False)
         elif self.show:
             sys.stderr.write(f"{text}\n")
+
+    def print_time_left(self) -> None:
+        """Print the estimated remaining time once enough steps have been timed."""
+        n_done = self.step - self._first_step
+        if n_done == WARM_UP:
+            self.restart_clock()
+        if n_done == WARM_UP + TIMED and self.seconds_left is not None:
+            self.write(
+                f"{self.tokens_per_second:,.0f} tokens/s: about "
+                f"{duration(self.seconds_left)} left, without evaluations"
+            )
 
     @property
     def tokens_per_second(self) -> float:

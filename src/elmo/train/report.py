@@ -10,9 +10,8 @@ import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from elmo.errors import MissingExtra, OutputError
@@ -24,7 +23,7 @@ LOG = "log.jsonl"
 TENSORBOARD = "tensorboard"
 
 
-class Report:
+class Report(AbstractContextManager["Report"]):
     """Writes the log files in the training folder of a run."""
 
     def __init__(self, folder: Path, config: RunSettings, resume_step: int | None = None) -> None:
@@ -49,18 +48,9 @@ class Report:
         cut_log(self.path, step)
         self._file = self.path.open("a", encoding="ascii")
 
-    def __enter__(self) -> "Report":
-        """Return the instance itself."""
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the log files; MLflow records whether the run finished."""
-        self.close(finished=error is None)
+    def __exit__(self, error_type: object, *_: object) -> None:
+        """Close the log files."""
+        self.close(finished=error_type is None)
 
     def step(self, step: int, values: Mapping[str, float]) -> None:
         """Log a training step."""
@@ -109,11 +99,7 @@ class Report:
             self._tracking.log(step, numbers)
 
     def close(self, finished: bool = True) -> None:
-        """Close the log files.
-
-        Args:
-            finished: Whether the run finished.
-        """
+        """Close the log files; MLflow records whether the run finished."""
         # Every line was already flushed, or its error was raised.
         for sink in (self._file, self._board):
             with suppress(OSError):
@@ -128,12 +114,7 @@ def read_log(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def cut_log(path: Path, step: int) -> None:
-    """Remove incomplete lines, and the events after the given step, from a log file.
-
-    Args:
-        path: Path of the log file, which may not exist.
-        step: Last step whose events are not removed.
-    """
+    """Remove incomplete lines, and the events after a step, from a log file that may not exist."""
     if path.exists():
         kept = [line for line, event in _lines(path) if event["step"] <= step]
         with atomic_path(path) as partial:

@@ -1,4 +1,4 @@
-"""The training folder: locking, the configuration file, and checks before resuming a run.
+"""The training folder: locking, the configuration file, and resuming from a checkpoint.
 
 config.yaml     options of the run
 checkpoints/    the last two checkpoints
@@ -10,19 +10,31 @@ corpus/         the corpus, if the training data are text files
 text.json       files and options from which the corpus was prepared
 """
 
+import dataclasses
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
 import yaml
 
-from elmo import files
+from elmo import __version__, files
 from elmo.config.renamed import upgrade_recorded
 from elmo.config.serialization import from_dict, to_dict, to_yaml
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
-from elmo.train.trainable import RunSettings
+from elmo.threads import restore_threads
+from elmo.train import checkpoint
+from elmo.train.run_state import RunState
+from elmo.train.trainable import Evaluation, RunSettings, Trainable
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+logger = logging.getLogger(__name__)
 
 Config = TypeVar("Config")
 
@@ -31,6 +43,8 @@ CHECKPOINTS = "checkpoints"
 MODEL = "model"
 CORPUS = "corpus"
 TEXT_RECORD = "text.json"
+# Key of the `RunState` in checkpoints, and its earlier name, which is still read.
+RUN_STATE, EARLIER_RUN_STATE = "run_state", "standing"
 
 # Options that can be changed when a run resumes: hardware, length of the run, logging.
 CHANGEABLE_OPTIONS = frozenset(
@@ -41,6 +55,89 @@ CHANGEABLE_OPTIONS = frozenset(
 # Also changeable if the data were not prepared into the training folder: such data are identified
 # by their content, not by their path.
 DATA_OPTIONS = frozenset("data valid corpus train dev".split())
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The training folder of a run, to which only its first process writes.
+
+    Attributes:
+        config: Options of the run.
+        fabric: `Fabric` object, which defines device and processes.
+    """
+
+    config: RunSettings
+    fabric: "Fabric"
+
+    @property
+    def path(self) -> Path:
+        """Path of the folder."""
+        return Path(self.config.out)
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Lock the folder, unless this is a dry run, which does not use it."""
+        is_used = self.fabric.is_global_zero and not self.config.run.dry_run
+        return locked(self.path) if is_used else nullcontext()
+
+    def resume(self, trainable: Trainable[Any, Any, Any]) -> RunState | None:
+        """Load the last checkpoint, if there is one; it must be of a run with the same options."""
+        if self.fabric.is_global_zero:
+            check_same_run(self.path, self.config)
+        content = self._newest_checkpoint()
+        if content is None:
+            return None
+        state = _load(content, trainable)
+        restore_threads(content["threads"])
+        if content["threads"] != torch.get_num_threads() and self.fabric.device.type == "cpu":
+            logger.warning(
+                "The run was started with %d threads and resumes with %d. Results can differ by "
+                "rounding errors.",
+                content["threads"],
+                torch.get_num_threads(),
+            )
+        return state
+
+    def roll_back(self, trainable: Trainable[Any, Any, Any]) -> RunState | None:
+        """Load the last checkpoint of this run, if there is one."""
+        content = self._newest_checkpoint()
+        return None if content is None else _load(content, trainable)
+
+    def _newest_checkpoint(self) -> dict[str, Any] | None:
+        if self.fabric.is_global_zero and self.fabric.world_size > 1:
+            # Delete damaged checkpoints before the other processes look for the newest one.
+            checkpoint.load_newest(self.path / CHECKPOINTS)
+        self.fabric.barrier()
+        return checkpoint.load_newest(self.path / CHECKPOINTS)
+
+    def save_checkpoint(self, state: RunState, model_state: dict[str, Any]) -> None:
+        """Write a checkpoint with the states of the training loop and of the trainable."""
+        if self.fabric.is_global_zero:
+            content = {
+                "version": __version__,
+                **model_state,
+                RUN_STATE: dataclasses.asdict(state),
+                "threads": torch.get_num_threads(),
+            }
+            checkpoint.save(self.path / CHECKPOINTS, state.step, content)
+        self.fabric.barrier()
+
+    def save_config(self) -> None:
+        """Write the options of the run."""
+        if self.fabric.is_global_zero:
+            write_config(self.path, self.config)
+
+    def save_model(
+        self, trainable: Trainable[Any, Any, Any], step: int, evaluation: Evaluation | None
+    ) -> None:
+        """Write the current model."""
+        if self.fabric.is_global_zero:
+            trainable.save_model(self.path / MODEL, step, evaluation)
+
+
+def _load(content: dict[str, Any], trainable: Trainable[Any, Any, Any]) -> RunState:
+    """Load the content of a checkpoint, and return the state of the training loop."""
+    trainable.load_state_dict(content)
+    return RunState(**content[RUN_STATE if RUN_STATE in content else EARLIER_RUN_STATE])
 
 
 def kept_after_interruption(run: RunSettings) -> str | None:

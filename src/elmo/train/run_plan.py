@@ -12,10 +12,12 @@ import torch
 
 from elmo.config import (
     EncoderConfig,
+    FinetuneConfig,
     LossConfig,
     LSTMConfig,
     ModelConfig,
     OptimizerConfig,
+    PretrainConfig,
     RunConfig,
     StreamConfig,
 )
@@ -95,33 +97,28 @@ class RunPlan:
 
 def plan(
     model: ModelConfig,
+    config: PretrainConfig | FinetuneConfig,
     *,
     n_bilm: int,
     n_softmax: int,
     n_pairs: int,
-    stream: StreamConfig,
-    loss: LossConfig,
-    optimizer: OptimizerConfig,
-    run: RunConfig,
 ) -> RunPlan:
     """Compute the plan of a run.
 
     Args:
         model: Configuration of the model, including the size of the softmax.
+        config: Options of the run.
         n_bilm: Number of weights in the biLM.
         n_softmax: Number of weights in the softmax.
         n_pairs: Number of predictions per direction and epoch.
-        stream: Batching options.
-        loss: Softmax options.
-        optimizer: Optimizer options.
-        run: Run options, including the length of the run and the number of devices.
     """
+    stream, loss, run = config.stream, config.loss, config.run
     tokens_per_step = stream.batch_size * stream.unroll
     n_steps = count_steps(n_pairs, stream, run)
     is_half = run.precision != "float32"
     n_streams = math.ceil(stream.batch_size / (run.devices * run.num_nodes * run.accumulate))
     memory = MemoryEstimate(
-        fixed_memory(n_bilm, n_softmax, loss=loss, optimizer=optimizer, run=run),
+        fixed_memory(n_bilm, n_softmax, loss=loss, optimizer=config.optimizer, run=run),
         segment_memory(
             model,
             n_streams=n_streams,

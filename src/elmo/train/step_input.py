@@ -22,6 +22,11 @@ class SegmentTensors:
     targets: Tensor
     resets: Tensor
 
+    @classmethod
+    def of(cls, batch: SegmentBatch) -> "SegmentTensors":
+        """Convert a batch; the memory of its arrays is shared."""
+        return cls(**{name: torch.from_numpy(array) for name, array in vars(batch).items()})
+
 
 @dataclass(frozen=True)
 class StepInput:
@@ -37,12 +42,8 @@ class StepInput:
 
     @classmethod
     def of(cls, batches: Sequence[SegmentBatch], rows: SoftmaxRows | None) -> "StepInput":
-        """Combine the batches and the softmax rows of a step; their memory is shared."""
-        tensors = (
-            {name: torch.from_numpy(array) for name, array in vars(batch).items()}
-            for batch in batches
-        )
-        return cls(tuple(SegmentTensors(**fields) for fields in tensors), rows)
+        """Combine the batches and the softmax rows of a step."""
+        return cls(tuple(map(SegmentTensors.of, batches)), rows)
 
     def to(self, device: torch.device) -> "StepInput":
         """Copy the input to a device, asynchronously for CUDA."""

@@ -112,14 +112,8 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
     def shorten(self, batch: Batch, n_steps: int) -> tuple[Batch, float] | None:
         """Return the first time steps of a batch, and their fraction of all time steps.
 
-        A dry run uses them if a whole step takes too long.
-
-        Args:
-            batch: Batch.
-            n_steps: Number of time steps.
-
-        Returns:
-            None if batches of this kind cannot be shortened.
+        A dry run uses them if a whole step takes too long. The result is None if batches of this
+        kind cannot be shortened.
         """
 
     def memory_advice(self) -> str:
@@ -174,12 +168,7 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
         """
 
     def result(self, state: RunState, note: str) -> Result:
-        """Return the result of the run.
-
-        Args:
-            state: Final state of the training loop.
-            note: Description of how the run ended.
-        """
+        """Return the result of the run, given the final state of the loop and how it ended."""
 
 
 class TrainingJob(Protocol[Result]):

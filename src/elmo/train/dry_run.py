@@ -1,17 +1,37 @@
-"""Measures the duration of training steps for a dry run, in bounded time."""
+"""Dry runs: measures the duration of a few training steps in bounded time and writes no files."""
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
-from elmo.train.trainable import StepResult
+from elmo.progress import duration
+from elmo.train.prefetch import prefetched
+from elmo.train.progress_line import TIMED, WARM_UP
+from elmo.train.trainable import StepResult, Trainable
 
-# Steps before the clock starts, and steps timed for the estimate of the remaining time.
-WARM_UP, TIMED = 3, 20
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
 # Time limit in seconds. One call of `step` can exceed it.
 MAX_SECONDS = 10.0
 # A first call that takes longer than this fraction of the time limit is not repeated as a warm-up.
 MAX_WARM_UP = 0.2
+
+
+def dry_run(
+    trainable: Trainable[Any, Any, Any], step: Callable[[Any], StepResult], fabric: "Fabric"
+) -> str:
+    """Measure the speed of training steps, and return a note with the duration of the run."""
+    # Only a CPU can be too slow. With several processes, all must run the same steps.
+    may_shorten = fabric.world_size == 1 and fabric.device.type == "cpu"
+    shorten = trainable.shorten if may_shorten else None
+    with closing(prefetched(trainable.batches(0))) as batches:
+        seconds, is_measured = step_seconds(step, batches, shorten)
+    speed = f"{trainable.tokens_per_step / seconds:,.0f} tokens/s"
+    speed += "" if is_measured else " (estimated from parts of a step)"
+    spent = duration(seconds * trainable.n_steps)
+    return f"dry run, nothing written; {speed}: the run would take about {spent}"
 
 
 def step_seconds(
