@@ -24,6 +24,7 @@ from elmo.config import PretrainConfig
 from elmo.config.serialization import load_config, presets
 from elmo.corpus.bptt_segments import SegmentLoader
 from elmo.corpus.shards import Corpus
+from elmo.kernels.torch_kernels import REFERENCE_KERNELS, Kernels
 from elmo.model import losses
 from elmo.train import learner as learner_module
 from elmo.train.devices import make_fabric
@@ -74,9 +75,15 @@ def unpadded_softmax() -> Iterator[None]:
         yield
 
 
+class ReferenceCNN(Kernels):
+    """Kernels with the reference implementation of the character CNN."""
+
+    convolve_and_pool = REFERENCE_KERNELS.convolve_and_pool
+
+
 def use_reference_cnn(learner: Learner) -> None:
     """Use the reference implementation of the character CNN."""
-    learner.network.bilm.encoder.use_kernel("reference")
+    learner.model.kernels = ReferenceCNN(learner.model.kernels.name)
 
 
 def unchanged(learner: Learner) -> None:

@@ -1,13 +1,12 @@
 """Variants of `native.c` for testing: for this CPU, with fewer and with emulated instructions."""
 
-import ctypes
 import platform
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from elmo.kernels import native_ffi, native_library
+from elmo.kernels import native_ffi, native_library, weight_snapshot
 
 VARIANTS = {"native": ()}
 NO_AMX = ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8")
@@ -29,7 +28,16 @@ VARIANTS |= {
     "emulated dot products": (*_DOTS, "-U__AMX_BF16__"),
     "emulated AMX": (*_DOTS, "-D__AMX_BF16__", "-D__AMX_INT8__"),
 }
-PRECISIONS = ("float32", "bfloat16", "int8")
+PRECISIONS = ("float32", "bfloat16", "int8", "int8x3")
+# The precisions that a library must support, by what it reports about the compiler's instructions.
+REQUIRED = {
+    "AMX": {"float32", "bfloat16", "int8", "int8x3"},
+    "AMX (not permitted)": {"float32"},
+    "AVX512-BF16": {"float32", "bfloat16", "int8"},
+    "AVX512-VNNI": {"float32", "int8"},
+    "ARM dot products": {"float32", "int8"},
+    "float32 vectors": {"float32"},
+}
 
 
 @cache
@@ -38,7 +46,7 @@ def compiled(variant, folder):
     path = folder / f"{variant.replace(' ', '-')}.so"
     flags = (*native_library.FLAGS, native_library._cpu_flag(), *VARIANTS[variant])
     assert path.exists() or native_library._compile(compiler, flags, path)
-    return ctypes.CDLL(str(path))
+    return native_library.load_library(path)
 
 
 def use(variant, folder, monkeypatch):
@@ -47,5 +55,6 @@ def use(variant, folder, monkeypatch):
         pytest.skip("no C compiler")
     loaded = compiled(variant, folder)
     monkeypatch.setattr(native_ffi, "library", lambda: loaded)
+    monkeypatch.setattr(weight_snapshot, "library", lambda: loaded)
     native_ffi.can_compute.cache_clear()
     return [precision for precision in PRECISIONS if native_ffi.can_compute(precision)]

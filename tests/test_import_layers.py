@@ -16,6 +16,7 @@ LAYERS = [
     ["text", "model"],
     ["export"],
     ["formats", "corpus"],
+    ["inference"],
     ["evaluate"],
     ["embed", "train"],
     ["compat", "tasks"],
@@ -84,5 +85,5 @@ def test_training_loop_imports_at_most_eight_modules_of_its_package():
 
 
 def test_imports_helper_finds_known_imports():
-    assert "kernels.dispatch" in imports(MODULES["model.lstm"])
+    assert "kernels.torch_kernels" in imports(MODULES["model.lstm"])
     assert "formats.model_folder" in imports(MODULES["formats.load"])

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from elmo.config import ConvertConfig, DemoConfig, EmbedConfig, InfoConfig, ModelConfig
     from elmo.embed.embedder import ELMo
     from elmo.embed.embeddings import open_embeddings
-    from elmo.embed.word_cache import WordCache
     from elmo.errors import (
         ConfigError,
         ElmoError,
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
         MissingExtra,
         OutputError,
     )
+    from elmo.inference.word_cache import WordCache
     from elmo.model.lstm import LSTMState
     from elmo.model.network import ELMoOutput
 
@@ -52,7 +52,7 @@ _HOMES = {
     "ELMo": "elmo.embed.embedder",
     "ELMoOutput": "elmo.model.network",
     "LSTMState": "elmo.model.lstm",
-    "WordCache": "elmo.embed.word_cache",
+    "WordCache": "elmo.inference.word_cache",
     "open_embeddings": "elmo.embed.embeddings",
 }
 

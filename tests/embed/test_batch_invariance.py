@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from elmo.embed import encoding, pending_batch
 from elmo.embed.embedder import ELMo
-from elmo.embed.encoding import batches_by_length
+from elmo.embed.sentence_groups import batches_by_length
 from elmo.errors import InputError
+from elmo.inference.engine_slot import EngineSlot
+from elmo.kernels.torch_kernels import REFERENCE_KERNELS
 
 WORDS = st.one_of(
     st.sampled_from(["the", "bank", ".", "<S>", "naïve", "안녕하세요", "x" * 40, ""]),
@@ -90,9 +92,9 @@ def test_encode_ignores_global_setting_for_reduced_float32_precision(monkeypatch
     before = matmul.fp32_precision
     run = MODEL.network.bilm.forward
 
-    def spy(*inputs):
+    def spy(*inputs, **options):
         seen.append((matmul.fp32_precision, torch.backends.cudnn.conv.fp32_precision))
-        return run(*inputs)
+        return run(*inputs, **options)
 
     monkeypatch.setattr(MODEL.network.bilm, "forward", spy)
     try:
@@ -107,7 +109,7 @@ def test_encode_ignores_global_setting_for_reduced_float32_precision(monkeypatch
 def test_encode_in_bfloat16_does_not_change_later_float32_results():
     """PyTorch permanently disables oneDNN after an unsupported product, e.g. in bfloat16."""
     elmo = ELMo.from_pretrained("small-en")
-    elmo.network.bilm.use_kernel("reference")
+    elmo._engines = EngineSlot(REFERENCE_KERNELS)
     sentences = [["a", "few", "words"], ["and", "some", "more", "of", "them"]]
     before = elmo.encode(sentences, pooling="mean")
     elmo.encode(sentences, precision="bfloat16")
@@ -161,11 +163,11 @@ def test_batch_is_split_if_the_device_runs_out_of_memory(monkeypatch, state):
     expected = elmo.encode(sentences, state=state, batch_size=5)
     inner, sizes = encoding.EncodingRun._compute, []
 
-    def compute(self, batch, rows, is_carried):
+    def compute(self, batch, *rest):
         sizes.append(len(batch))
         if len(batch) > limit:
             raise torch.OutOfMemoryError("too much")
-        return inner(self, batch, rows, is_carried)
+        return inner(self, batch, *rest)
 
     monkeypatch.setattr(encoding.EncodingRun, "_compute", compute)
     limit = 1

@@ -9,7 +9,7 @@ from elmo.embed import encoding
 from elmo.embed.embedder import ELMo
 from elmo.embed.pending_batch import VectorOverflow
 from elmo.errors import ConfigError
-from elmo.kernels import dispatch
+from elmo.kernels.torch_kernels import Kernels
 
 MODEL = ELMo(random_model(TINY, seed=3, scale=1.5))
 GROUPS = [
@@ -132,8 +132,8 @@ def test_layers_above_the_requested_one_are_not_computed(monkeypatch, layers, ex
     sentences = [["a", "b", "a"], ["b"], ["c", "a"]]
     all_layers = elmo.encode(sentences, layers="all")
     calls = []
-    real = dispatch.lstm
-    monkeypatch.setattr(dispatch, "lstm", lambda *arguments: calls.append(1) or real(*arguments))
+    real = Kernels.lstm
+    monkeypatch.setattr(Kernels, "lstm", lambda *arguments: calls.append(1) or real(*arguments))
     actual = elmo.encode(sentences, layers=layers)
     assert len(calls) == expected
     for vectors, reference in zip(actual, all_layers, strict=True):

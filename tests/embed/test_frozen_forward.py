@@ -11,6 +11,7 @@ from elmo.compat.allennlp import Elmo, batch_to_ids
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.embed.embedder import ELMo
 from elmo.formats import bilm_hdf5
+from elmo.inference.engine_slot import EngineSlot
 from elmo.kernels import (
     characters_native,
     linear_native,
@@ -20,6 +21,7 @@ from elmo.kernels import (
 )
 from elmo.kernels.device import can_fuse
 from elmo.kernels.native_ffi import can_compute
+from elmo.kernels.torch_kernels import REFERENCE_KERNELS
 from elmo.model.lstm import LSTMState
 
 # Widths that the native kernels support.
@@ -87,7 +89,7 @@ def gradients(elmo, ids, **arguments):
 
 def run_reference(elmo):
     """Select the kernels that need no particular hardware."""
-    elmo.network.bilm.use_kernel("reference")
+    elmo._engines = EngineSlot(REFERENCE_KERNELS)
     return elmo
 
 

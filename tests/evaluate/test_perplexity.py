@@ -247,7 +247,9 @@ def test_measure_disables_dropout_and_restores_training_mode():
     wrapped = LanguageModel(bilm=network.bilm, regularization=regularization).train()
     modes = []
     inner = wrapped.bilm.encoder.forward
-    wrapped.bilm.encoder.forward = lambda rows: modes.append(wrapped.training) or inner(rows)
+    wrapped.bilm.encoder.forward = lambda rows, kernels: (
+        modes.append(wrapped.training) or inner(rows, kernels=kernels)
+    )
 
     def segments():
         yield from read_once(split, n_streams=2, n_steps=3, reset=True)

@@ -70,14 +70,13 @@ CONFIGS = {
 
 
 def model_of(config=TINY, scale=1.5, **extra):
-    """Return a random model that uses the reference kernels."""
+    """Return a random model."""
     has_symbols = config.text.characters not in ("bytes", "none")
     dictionary = {symbol: number for number, symbol in enumerate(SYMBOLS)} if has_symbols else None
     words = WORDS if config.encoder.n_words else None
     elmo = ELMo(random_model(config, scale=scale, characters=dictionary, words=words, **extra))
     for bias in (value for name, value in elmo.named_parameters() if name.endswith("bias")):
         bias.data.uniform_(-0.5, 0.5, generator=torch.Generator().manual_seed(len(bias)))
-    elmo.network.bilm.use_kernel("reference")
     return elmo
 
 

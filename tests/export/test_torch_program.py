@@ -20,9 +20,7 @@ BATCHES = [SENTENCES, [["a"]], [[]], [["the", "bank"] * 20] * 7]
 def test_saved_torch_program_runs_without_this_package(tmp_path):
     """The program computes the same vectors in a process that cannot import `elmo`."""
     elmo = model_of(with_lstm(cell_clip=0.3, projection_clip=0.2), scale=4.0)
-    elmo.network.bilm.use_kernel("auto")  # the program does not contain a kernel
     program = exported(elmo)
-    elmo.network.bilm.use_kernel("reference")
     torch.export.save(program, tmp_path / "elmo.pt2")
     for number, sentences in enumerate(BATCHES):
         ids = elmo.character_ids(sentences)

@@ -38,7 +38,6 @@ def test_onnx_graph_matches_model_of_every_readable_format(tmp_path, name):
     arguments = SOURCES[name].make(tmp_path)
     elmo = ELMo.from_pretrained(**arguments)
     onnx_folder.write(read(**arguments), tmp_path / "out")
-    elmo.network.bilm.use_kernel("reference")
     ids = elmo.character_ids(SENTENCES if elmo.config.encoder.n_characters else WORDS)
     with torch.no_grad():
         expected = elmo.network.bilm(*distinct_rows(ids), (ids != 0).any(dim=2)).layers.numpy()

@@ -3,11 +3,17 @@
 import pytest
 import torch
 
-from elmo.kernels import characters_native, characters_reference, dispatch, native_ffi
-from elmo.kernels.compute_precision import computing_in
+from elmo.kernels import characters_native, characters_reference, native_ffi
+from elmo.kernels.native_kernels import NativeKernels
+from elmo.kernels.weight_snapshot import WeightSnapshot
 
 # In every precision: the convolutions are computed in float32 in all of them.
 TOLERANCE = 1e-6
+
+
+def convolve_and_pool(characters, table, weights, biases):
+    snapshot = WeightSnapshot([*weights, *biases])
+    return characters_native.convolve_and_pool(characters, table, weights, biases, snapshot)
 
 
 def draw(n_words, length, dim, filters):
@@ -39,30 +45,27 @@ def test_native_character_convolutions_match_reference(
     args = draw(n_words, length, dim, filters)
     with torch.inference_mode():
         expected = characters_reference.convolve_and_pool(*args)
+        assert characters_native.can_run(*args[:3])
+        actual = convolve_and_pool(*args)
+        assert actual.shape == expected.shape
+        assert (actual - expected).norm() <= TOLERANCE * expected.norm()
         for precision in precisions:
-            with computing_in(precision):
-                assert characters_native.can_run(*args[:3])
-                actual = characters_native.convolve_and_pool(*args)
-                assert torch.equal(actual, dispatch.convolve_and_pool(*args))
-            assert actual.shape == expected.shape
-            assert (actual - expected).norm() <= TOLERANCE * expected.norm()
+            kernels = NativeKernels(WeightSnapshot([*args[2], *args[3]]), precision)
+            assert torch.equal(actual, kernels.convolve_and_pool(*args))
 
 
 def test_character_vector_of_a_word_does_not_depend_on_other_words(precisions):
     characters, *rest = draw(70, 20, 16, [(2, 40), (3, 40)])
     with torch.inference_mode():
-        for precision in precisions:
-            with computing_in(precision):
-                whole = characters_native.convolve_and_pool(characters, *rest)
-                part = characters_native.convolve_and_pool(characters[33:35], *rest)
-            assert torch.equal(part, whole[33:35])
+        whole = convolve_and_pool(characters, *rest)
+        assert torch.equal(convolve_and_pool(characters[33:35], *rest), whole[33:35])
 
 
 def test_native_convolutions_propagate_nan(precisions):
     characters, table, weights, biases = draw(9, 6, 16, [(2, 8)])
     weights[0][3] = float("nan")
     with torch.inference_mode():
-        actual = characters_native.convolve_and_pool(characters, table, weights, biases)
+        actual = convolve_and_pool(characters, table, weights, biases)
     assert actual[:, 3].isnan().all()
     assert not actual[:, :3].isnan().any()
 
@@ -83,10 +86,10 @@ def test_native_convolutions_require_inference_mode_and_supported_shapes(precisi
 def test_native_convolutions_accept_int32_and_transposed_character_ids(precisions):
     characters, *rest = draw(9, 6, 16, [(2, 8)])
     with torch.inference_mode():
-        expected = characters_native.convolve_and_pool(characters, *rest)
-        assert torch.equal(characters_native.convolve_and_pool(characters.int(), *rest), expected)
+        expected = convolve_and_pool(characters, *rest)
+        assert torch.equal(convolve_and_pool(characters.int(), *rest), expected)
         transposed = characters.t().contiguous().t()
-        assert torch.equal(characters_native.convolve_and_pool(transposed, *rest), expected)
+        assert torch.equal(convolve_and_pool(transposed, *rest), expected)
 
 
 def test_unpadded_and_single_character_words_match_reference(precisions):
@@ -94,7 +97,7 @@ def test_unpadded_and_single_character_words_match_reference(precisions):
     characters = torch.tensor([[5, 6, 7, 8, 9, 8, 7, 6, 5], [3] * 9, [3] * 8 + [4]])
     with torch.inference_mode():
         expected = characters_reference.convolve_and_pool(characters, *rest)
-        actual = characters_native.convolve_and_pool(characters, *rest)
+        actual = convolve_and_pool(characters, *rest)
     assert (actual - expected).norm() <= TOLERANCE * expected.norm()
 
 
@@ -102,13 +105,11 @@ def test_native_convolutions_ignore_previous_contents_of_scratch_memory(precisio
     """The padding of rows in scratch memory must not affect the result."""
     characters, *rest = draw(5, 9, 16, [(1, 32), (3, 32), (5, 32)])
     with torch.inference_mode():
-        for precision in precisions:
-            with computing_in(precision):
-                expected = characters_native.convolve_and_pool(characters, *rest)
-                assert not expected.isnan().any()
-                for memory in native_ffi.scratch.buffers.values():
-                    memory.fill_(255)
-                assert torch.equal(characters_native.convolve_and_pool(characters, *rest), expected)
+        expected = convolve_and_pool(characters, *rest)
+        assert not expected.isnan().any()
+        for memory in native_ffi.scratch.buffers.values():
+            memory.fill_(255)
+        assert torch.equal(convolve_and_pool(characters, *rest), expected)
 
 
 @pytest.mark.parametrize("width", [0, 1, 2])
@@ -116,10 +117,11 @@ def test_native_convolutions_ignore_previous_contents_of_scratch_memory(precisio
 def test_native_convolutions_repack_filters_after_a_change(precisions, parameter, width):
     characters, table, weights, biases = draw(9, 6, 16, [(1, 8), (2, 8), (3, 70)])
     filters = {"weights": weights, "biases": biases}
+    snapshot = WeightSnapshot([*weights, *biases])
     with torch.inference_mode():
-        before = characters_native.convolve_and_pool(characters, table, **filters)
+        NativeKernels(snapshot, "float32").convolve_and_pool(characters, table, **filters)
         filters[parameter][width].mul_(2).add_(1)
         expected = characters_reference.convolve_and_pool(characters, table, **filters)
-        actual = characters_native.convolve_and_pool(characters, table, **filters)
-    assert not torch.equal(actual, before)
+        kernels = NativeKernels(snapshot.updated([*weights, *biases]), "float32")
+        actual = kernels.convolve_and_pool(characters, table, **filters)
     assert (actual - expected).norm() <= TOLERANCE * expected.norm()

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 import torch
 
-from elmo.kernels import device, dispatch, lstm_fused
+from elmo.kernels import characters_fused, characters_reference, device, lstm_fused
 from elmo.kernels.device import (
     can_fuse,
     is_out_of_memory,
@@ -14,6 +14,7 @@ from elmo.kernels.device import (
     wide_product,
 )
 from elmo.kernels.lstm_call import LSTMCall
+from elmo.kernels.torch_kernels import AUTO_KERNELS, REFERENCE_KERNELS
 
 
 @pytest.mark.parametrize(
@@ -59,15 +60,13 @@ def test_triton_works_on_is_false_without_triton(monkeypatch):
     assert not device._triton_works_on.__wrapped__(torch.device("cuda"))
 
 
-def test_dispatch_runs_character_convolutions_with_the_requested_kernel(monkeypatch):
-    monkeypatch.setattr(dispatch.characters_fused, "can_run", lambda *_: True)
-    monkeypatch.setattr(dispatch.characters_fused, "convolve_and_pool", lambda *_: "fused")
-    monkeypatch.setattr(
-        dispatch.characters_reference, "convolve_and_pool", lambda *_: "reference result"
-    )
+def test_kernels_run_character_convolutions_with_the_requested_kernel(monkeypatch):
+    monkeypatch.setattr(characters_fused, "can_run", lambda *_: True)
+    monkeypatch.setattr(characters_fused, "convolve_and_pool", lambda *_: "fused")
+    monkeypatch.setattr(characters_reference, "convolve_and_pool", lambda *_: "reference result")
     args = (torch.zeros(1), torch.zeros(1), [], [])
-    assert dispatch.convolve_and_pool(*args) == "fused"
-    assert dispatch.convolve_and_pool(*args, "reference") == "reference result"
+    assert AUTO_KERNELS.convolve_and_pool(*args) == "fused"
+    assert REFERENCE_KERNELS.convolve_and_pool(*args) == "reference result"
 
 
 def direction(**changes):

@@ -1,12 +1,13 @@
-"""Tests of `no_grad_if_unneeded`, and that every dispatched operation uses it."""
+"""Tests of `no_grad_if_unneeded`, and that every operation uses it."""
 
 import pytest
 import torch
 from torch.autograd import forward_ad
 
-from elmo.kernels import characters_reference, dispatch, lstm_reference
+from elmo.kernels import characters_reference, lstm_reference
 from elmo.kernels.gradient_mode import no_grad_if_unneeded
 from elmo.kernels.lstm_call import LSTMCall
+from elmo.kernels.torch_kernels import REFERENCE_KERNELS
 
 
 def is_recorded(*tensors):
@@ -92,19 +93,19 @@ def run_lstm(**tensors):
         projection_clip=3.0,
         reverse=False,
     )
-    return dispatch.lstm([call], "reference")[0][0]
+    return REFERENCE_KERNELS.lstm([call])[0][0]
 
 
 def run_characters(table, weight, bias):
     characters = torch.ones(2, 5, dtype=torch.long)
-    return dispatch.convolve_and_pool(characters, table, [weight], [bias], "reference")
+    return REFERENCE_KERNELS.convolve_and_pool(characters, table, [weight], [bias])
 
 
 OPERATIONS = [
     (run_lstm, LSTM),
     (run_characters, {"table": (6, 4), "weight": (3, 4, 2), "bias": (3,)}),
-    (lambda **tensors: dispatch.linear(**tensors, kernel="reference"), LINEAR),
-    (lambda **tensors: dispatch.highway(**tensors, kernel="reference"), LINEAR),
+    (REFERENCE_KERNELS.linear, LINEAR),
+    (REFERENCE_KERNELS.highway, LINEAR),
 ]
 
 

@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 import torch
 
-from elmo.kernels import dispatch, lstm_native, lstm_reference, native_ffi
-from elmo.kernels.compute_precision import computing_in
+from elmo.kernels import lstm_native, lstm_reference, native_ffi
 from elmo.kernels.lstm_call import LSTMCall
+from elmo.kernels.native_kernels import NativeKernels
+from elmo.kernels.weight_snapshot import WeightSnapshot
 
 TOLERANCE = {"float32": 1e-6, "int8x3": 2e-6, "bfloat16": 1e-2, "int8": 4e-2}
 
@@ -46,17 +47,25 @@ def both_directions(lengths, **settings):
     return [draw(lengths, reverse=reverse, **settings) for reverse in (False, True)]
 
 
-def check(directions, precision):
+def snapshot_of(directions):
+    weights = [(call.weight_ih, call.weight_hh, call.weight_hr) for call in directions]
+    return WeightSnapshot(weight for group in weights for weight in group if weight is not None)
+
+
+def lstm(directions, precision):
+    return lstm_native.lstm(directions, snapshot_of(directions), precision)
+
+
+def check(directions, precision, snapshot=None):
+    snapshot = snapshot or snapshot_of(directions)
     with torch.inference_mode():
         expected = lstm_reference.lstm(directions)
-        with computing_in(precision):
-            assert lstm_native.can_run(directions)
-            actual = lstm_native.lstm(directions)
+        assert lstm_native.can_run(directions, precision)
+        actual = lstm_native.lstm(directions, snapshot, precision)
     for result, expected_result in zip(actual, expected, strict=True):
         for value, true in zip(result, expected_result, strict=True):
             assert value.shape == true.shape
-            tolerance = TOLERANCE[native_ffi.format_for(precision)]
-            assert (value - true).norm() <= tolerance * true.norm()
+            assert (value - true).norm() <= TOLERANCE[precision] * true.norm()
 
 
 @pytest.mark.parametrize("indexed", [False, True])
@@ -108,8 +117,8 @@ def test_native_lstm_output_of_a_row_does_not_depend_on_other_rows(precisions, m
     lengths = [9] * 3 + [6] * 20 + [2] * 19
     for precision in precisions:
         direction = draw(lengths, indexed=True)
-        with torch.inference_mode(), computing_in(precision):
-            whole = lstm_native.lstm([direction])[0]
+        with torch.inference_mode():
+            whole = lstm([direction], precision)[0]
             for rows in (slice(0, 1), slice(2, 25), slice(30, 42)):
                 part_lengths = lengths[rows]
                 part = dataclasses.replace(
@@ -120,7 +129,7 @@ def test_native_lstm_output_of_a_row_does_not_depend_on_other_rows(precisions, m
                     index=direction.index[:, rows],
                     active=[sum(length > step for length in part_lengths) for step in range(9)],
                 )
-                for number, value in enumerate(lstm_native.lstm([part])[0]):
+                for number, value in enumerate(lstm([part], precision)[0]):
                     expected = whole[number][:, rows] if number == 0 else whole[number][rows]
                     assert torch.equal(value, expected)
 
@@ -131,8 +140,8 @@ def test_native_lstm_propagates_nan(precisions, tensor_name):
         directions = both_directions([3, 3, 2])
         tensor = getattr(directions[0], tensor_name)
         tensor[(1, 1) if tensor_name in ("x", "weight_hr") else (1,)] = float("nan")
-        with torch.inference_mode(), computing_in(precision):
-            out, h, c = lstm_native.lstm(directions)[0]
+        with torch.inference_mode():
+            out, h, c = lstm(directions, precision)[0]
         assert out[1:, 1].isnan().all()
         assert c[1].isnan().all()
         assert h[1].isnan().all()
@@ -172,59 +181,71 @@ def test_native_lstm_with_saturated_gates_matches_reference(precisions):
 
 def test_native_lstm_repacks_weights_after_a_change(precisions):
     directions = both_directions([3, 2])
+    snapshot = snapshot_of(directions)
     for precision in precisions:
-        check(directions, precision)
+        check(directions, precision, snapshot)
     directions[0].weight_hh.mul_(-1)
     directions[1].weight_hr.data = directions[1].weight_hr * 2
+    weights = [call.weight_hh for call in directions] + [call.weight_ih for call in directions]
+    snapshot = snapshot.updated([*weights, *(call.weight_hr for call in directions)])
     for precision in precisions:
-        check(directions, precision)
+        check(directions, precision, snapshot)
 
 
 def test_native_lstm_requires_inference_mode_and_supported_calls(precisions):
+    def can_run(direction):
+        return lstm_native.can_run([direction], "float32")
+
     supported = draw([3, 2])
     with torch.inference_mode():
-        assert lstm_native.can_run([supported])
+        assert can_run(supported)
         for changes in (
             {"active": None},
             {"resets": torch.zeros(3, 2, dtype=torch.bool)},
             {"x": supported.x.double()},
             {"c": supported.c.double()},
         ):
-            assert not lstm_native.can_run([dataclasses.replace(supported, **changes)])
-        assert not lstm_native.can_run([draw([3, 2], cell=96)])
+            assert not can_run(dataclasses.replace(supported, **changes))
+        assert not can_run(draw([3, 2], cell=96))
         indexed = draw([3, 2], indexed=True)
-        assert lstm_native.can_run([indexed])
-        assert not lstm_native.can_run([dataclasses.replace(indexed, index=indexed.index + 11)])
+        assert can_run(indexed)
+        assert not can_run(dataclasses.replace(indexed, index=indexed.index + 11))
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert not lstm_native.can_run([supported])
-    assert not lstm_native.can_run([supported])
+            assert not can_run(supported)
+    assert not can_run(supported)
 
 
-def test_auto_selects_the_native_lstm_on_a_cpu(precisions):
+def test_native_kernels_run_the_native_lstm_only_for_weights_of_the_snapshot(precisions):
     direction = draw([3, 2])
-    with torch.inference_mode():
-        native = dispatch.lstm([direction], "native")
-        for value, expected in zip(dispatch.lstm([direction])[0], native[0], strict=True):
-            assert torch.equal(value, expected)
+    for precision in precisions:
+        with torch.inference_mode():
+            native = lstm([direction], precision)[0]
+            covered = NativeKernels(snapshot_of([direction]), precision).lstm([direction])[0]
+            other = NativeKernels(WeightSnapshot(), precision).lstm([direction])[0]
+            reference = lstm_reference.lstm([direction])[0]
+        for values in zip(native, covered, strict=True):
+            assert torch.equal(*values)
+        for values in zip(other, reference, strict=True):
+            assert torch.equal(*values)
 
 
 def test_native_lstm_does_not_modify_its_arguments(precisions):
     direction = draw([3, 2])
     before = [direction.h.clone(), direction.c.clone(), direction.x.clone()]
     with torch.inference_mode():
-        lstm_native.lstm([direction])
+        lstm([direction], "float32")
     for value, old in zip((direction.h, direction.c, direction.x), before, strict=True):
         assert torch.equal(value, old)
 
 
-# ------------------------------------------------------------------ rows with a common prefix
+# ------------------------------------------------------------------ first step
 
 
-def common_prefixes(lengths, *, reverse, indexed, n_words=3):
-    """Return rows with a zero state, the same first input and few distinct later inputs."""
+def common_start(lengths, *, reverse, indexed):
+    """Return rows with a zero state and the same first input."""
     call = draw(lengths, reverse=reverse, indexed=indexed)
     generator = torch.Generator().manual_seed(7)
-    words = torch.randint(1, n_words + 1, call.mask.shape, generator=generator)
+    words = torch.randint(1, 4, call.mask.shape, generator=generator)
     x = torch.randn(11, call.weight_ih.shape[1], generator=generator)
     first = torch.tensor(lengths) - 1 if reverse else torch.zeros(len(lengths), dtype=torch.long)
     words[first, torch.arange(len(lengths))] = 0
@@ -234,64 +255,62 @@ def common_prefixes(lengths, *, reverse, indexed, n_words=3):
 
 
 @pytest.fixture
-def shared_steps(monkeypatch):
-    """Enable prefix sharing for small batches; return the number of rows of each shared step."""
-    counts = []
-    run_one_step = lstm_native._NativeLayer._run_one_step
+def first_steps(monkeypatch):
+    """Enable the common first step for small batches; return a list with the computed ones."""
+    computed = []
+    make = lstm_native._FirstStep
 
-    def counted(layer, inputs, h, c):
-        counts.append(len(inputs))
-        return run_one_step(layer, inputs, h, c)
+    def recorded(*arguments):
+        computed.append(1)
+        return make(*arguments)
 
-    monkeypatch.setattr(lstm_native, "MIN_PREFIX_WORK", 0)
-    monkeypatch.setattr(lstm_native._NativeLayer, "_run_one_step", counted)
-    return counts
+    monkeypatch.setattr(lstm_native, "MIN_FIRST_STEP_WORK", 0)
+    monkeypatch.setattr(lstm_native, "_FirstStep", recorded)
+    return computed
 
 
 @pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize(
     "lengths", [[1], [5], [2, 2], [1] * 3, [6] * 40, [9] * 3 + [6] * 20 + [2] * 19 + [1]]
 )
-def test_native_lstm_with_common_prefixes_matches_reference(
-    precisions, shared_steps, lengths, indexed
+def test_native_lstm_with_common_first_input_matches_reference(
+    precisions, first_steps, lengths, indexed
 ):
     for precision in precisions:
         directions = [
-            common_prefixes(lengths, reverse=reverse, indexed=indexed) for reverse in (False, True)
+            common_start(lengths, reverse=reverse, indexed=indexed) for reverse in (False, True)
         ]
+        snapshot = snapshot_of(directions)
         for _ in range(2):
-            check(directions, precision)
-        # In the second call the first step comes from the cache.
-        assert shared_steps.count(1) == 2
-        shared_steps.clear()
+            check(directions, precision, snapshot)
+        # In the second call the first step is that of the first call.
+        assert len(first_steps) == 2
+        first_steps.clear()
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("indexed", [False, True])
-def test_native_lstm_with_shared_prefixes_equals_lstm_without_sharing(
-    precisions, shared_steps, indexed, reverse
+def test_native_lstm_with_kept_first_step_equals_lstm_without(
+    precisions, first_steps, indexed, reverse, monkeypatch
 ):
-    lengths = [7] * 30 + [4] * 10
     for precision in precisions:
-        direction = common_prefixes(lengths, reverse=reverse, indexed=indexed)
-        with torch.inference_mode(), computing_in(precision):
-            results = lstm_native.lstm([direction])[0]
-            # The boundary token, three words, nine pairs of words, and so on while at least a
-            # fifth of the rows is saved.
-            assert shared_steps[:3] == [1, 3, 9]
-            assert max(shared_steps) <= 0.8 * len(lengths)
-            shared_steps.clear()
+        direction = common_start([7] * 30 + [4] * 10, reverse=reverse, indexed=indexed)
+        with torch.inference_mode():
+            results = lstm([direction], precision)[0]
+            assert first_steps
+            first_steps.clear()
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(lstm_native, "MIN_PREFIX_WORK", 2**40)
-                expected = lstm_native.lstm([direction])[0]
-        assert shared_steps == []
+                patch.setattr(lstm_native, "MIN_FIRST_STEP_WORK", 2**60)
+                expected = lstm([direction], precision)[0]
+        assert not first_steps
         for value, true in zip(results, expected, strict=True):
             assert torch.equal(value, true)
 
 
-def test_cached_first_step_is_recomputed_after_any_relevant_change(precisions, shared_steps):
+def test_kept_first_step_is_recomputed_after_any_relevant_change(precisions, first_steps):
     for precision in precisions:
-        call = common_prefixes([3] * 4, reverse=False, indexed=True)
+        call = common_start([3] * 4, reverse=False, indexed=True)
+        snapshot = snapshot_of([call])
         for changed in (
             call,
             dataclasses.replace(call, bias=call.bias + 0.1),
@@ -302,38 +321,28 @@ def test_cached_first_step_is_recomputed_after_any_relevant_change(precisions, s
             dataclasses.replace(call, weight_hr=call.weight_hr * 2),
             dataclasses.replace(call, weight_hh=call.weight_hh * 2),
         ):
-            shared_steps.clear()
+            first_steps.clear()
+            weights = (changed.weight_ih, changed.weight_hh, changed.weight_hr)
+            snapshot = snapshot.updated(weights)
+            check([changed], precision, snapshot)
+            check([changed], precision, snapshot)
+            assert len(first_steps) == 1
+        # Not used if the initial state is not zero, or if rows begin with different inputs.
+        first_steps.clear()
+        for changed in (
+            dataclasses.replace(call, h=call.h + 0.1),
+            dataclasses.replace(call, c=call.c - 0.1),
+            dataclasses.replace(call, index=torch.arange(12).view(3, 4) % 11),
+        ):
             check([changed], precision)
-            assert shared_steps[0] == 1
-            check([changed], precision)
-            assert shared_steps.count(1) == 1
-        call.weight_ih.mul_(-1)
-        check([call], precision)
-        # Nothing is shared if the initial state is not zero.
-        shared_steps.clear()
-        check([dataclasses.replace(call, h=call.h + 0.1)], precision)
-        check([dataclasses.replace(call, c=call.c - 0.1)], precision)
-        assert shared_steps == []
+        assert not first_steps
 
 
-def test_single_row_runs_a_separate_first_step_only_once(precisions, shared_steps):
+def test_single_row_computes_a_separate_first_step_only_once(precisions, first_steps):
     for precision in precisions:
-        call = common_prefixes([4], reverse=False, indexed=True)
-        check([call], precision)
-        check([dataclasses.replace(call, x=call.x + 0.1)], precision)
-        assert shared_steps == [1]
-        shared_steps.clear()
-
-
-def test_rows_with_hash_collisions_are_not_treated_as_equal(precisions, shared_steps, monkeypatch):
-    # If two different inputs have the same hash, no step is shared.
-    call = common_prefixes([3] * 8, reverse=False, indexed=False)
-    x = call.x.clone()
-    x[0, 0, :64] = 0
-    x[0, 0, 0] = torch.tensor(3, dtype=torch.int32).view(torch.float32)
-    x[0, 1:, :64] = 0
-    x[0, 1:, 1] = torch.tensor(1, dtype=torch.int32).view(torch.float32)
-    call = dataclasses.replace(call, x=x)
-    for precision in precisions:
-        check([call], precision)
-    assert shared_steps == []
+        call = common_start([4], reverse=False, indexed=True)
+        snapshot = snapshot_of([call])
+        check([call], precision, snapshot)
+        check([dataclasses.replace(call, x=call.x + 0.1)], precision, snapshot)
+        assert len(first_steps) == 1
+        first_steps.clear()

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from elmo.cache_folder import cache_folder
 from elmo.kernels import native_library
 
 
@@ -35,13 +34,13 @@ needs_compiler = pytest.mark.skipif(native_library._compiler() is None, reason="
 @needs_compiler
 def test_native_library_is_compiled_only_once(empty_cache, monkeypatch):
     assert native_library.library() is not None
-    files = list(cache_folder().iterdir())
+    files = list(native_library.kernel_folder().iterdir())
     assert [path.suffix for path in files] == [".so"]
     written = files[0].stat().st_mtime_ns
     native_library._library.cache_clear()
     assert native_library.library() is not None
     assert files[0].stat().st_mtime_ns == written
-    assert list(cache_folder().iterdir()) == files
+    assert list(native_library.kernel_folder().iterdir()) == files
 
 
 @needs_compiler
@@ -52,7 +51,7 @@ def test_native_library_is_recompiled_if_the_source_changes(empty_cache, monkeyp
     monkeypatch.setattr(native_library, "SOURCE", changed)
     native_library._library.cache_clear()
     assert native_library.library() is not None
-    assert len(list(cache_folder().iterdir())) == 2
+    assert len(list(native_library.kernel_folder().iterdir())) == 2
 
 
 @needs_compiler
@@ -94,7 +93,7 @@ def test_compiler_failure_is_logged_as_a_warning(empty_cache, monkeypatch, caplo
     assert native_library.library() is None
     assert "unknown flag" in caplog.text
     assert "Using the slower PyTorch kernels" in caplog.text
-    assert not list(cache_folder().iterdir())
+    assert not list(native_library.kernel_folder().iterdir())
 
 
 def test_warning_is_logged_if_the_compiled_library_cannot_be_loaded(
@@ -115,11 +114,12 @@ def test_warning_is_logged_if_the_compiled_library_cannot_be_loaded(
 def test_damaged_cached_library_is_rebuilt(empty_cache, caplog):
     flags = (*native_library.FLAGS, native_library._cpu_flag())
     path = (
-        cache_folder()
+        native_library.kernel_folder()
         / f"native-{native_library._fingerprint(native_library._compiler(), flags)}.so"
     )
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, mode=0o700)
     path.write_bytes(b"not a library")
+    path.chmod(0o600)
     assert native_library.library() is not None
     assert path.stat().st_size > 1000
     assert not caplog.text
@@ -148,3 +148,74 @@ def test_compilation_leaves_no_temporary_files(empty_cache, monkeypatch):
     (empty_cache / "cache").write_text("")
     assert native_library.library() is not None
     assert not list((empty_cache / "temporary").iterdir())
+
+
+# ------------------------------------------------------------------ safety
+
+
+@needs_compiler
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_kernel_folder_that_others_can_write_to_is_not_used(empty_cache, caplog, mode):
+    folder = native_library.kernel_folder()
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    assert native_library.library() is not None
+    assert list(folder.iterdir()) == []
+    assert f"{folder} is not used, because it belongs to another user or others can" in caplog.text
+
+
+@needs_compiler
+def test_kernel_folder_of_another_user_is_not_used(empty_cache, caplog, monkeypatch):
+    native_library.kernel_folder().mkdir(parents=True, mode=0o700)
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    assert native_library.library() is not None
+    assert "is not used, because it belongs to another user" in caplog.text
+
+
+@needs_compiler
+def test_library_file_that_others_can_write_to_is_not_used(empty_cache, caplog):
+    native_library.library()
+    (file,) = native_library.kernel_folder().iterdir()
+    file.chmod(0o666)
+    native_library._library.cache_clear()
+    assert native_library.library() is not None
+    assert f"{file} is not used" in caplog.text
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("#define ABI_VERSION 1", "#define ABI_VERSION 2"),
+        ("} product_args;", "int64_t unexpected; } product_args;"),
+        ("} convolution_args;", "int64_t unexpected; } convolution_args;"),
+        ("} lstm_args;", "int64_t unexpected; } lstm_args;"),
+    ],
+)
+def test_library_with_another_abi_is_rejected(empty_cache, monkeypatch, caplog, old, new):
+    text = native_library.SOURCE.read_text()
+    assert old in text
+    changed = empty_cache / "native.c"
+    changed.write_text(text.replace(old, new))
+    monkeypatch.setattr(native_library, "SOURCE", changed)
+    assert native_library.library() is None
+    assert "has ABI version and structure sizes" in caplog.text
+
+
+@needs_compiler
+def test_cached_library_with_another_abi_is_recompiled(empty_cache, monkeypatch):
+    native_library.library()
+    (file,) = native_library.kernel_folder().iterdir()
+    other = empty_cache / "other.c"
+    other.write_text(
+        "void get_library_info(long *x) { x[0] = 7; }\n"
+        "void checksum(void) {}\nvoid instructions(void) {}\n"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(native_library, "SOURCE", other)
+        flags = (*native_library.FLAGS, native_library._cpu_flag())
+        native_library._compile(native_library._compiler(), flags, file)
+    native_library._library.cache_clear()
+    assert native_library.library() is not None
+    native_library.load_library(file)

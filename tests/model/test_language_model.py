@@ -7,7 +7,7 @@ import torch
 from conftest import TINY
 
 from elmo.config import RegularizationConfig
-from elmo.kernels import dispatch
+from elmo.kernels.torch_kernels import Kernels
 from elmo.model.initialization import initialize
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
@@ -111,7 +111,9 @@ def test_token_rows_are_encoded_once_for_both_directions(monkeypatch):
     calls = []
     inner = model.bilm.encoder.forward
     monkeypatch.setattr(
-        model.bilm.encoder, "forward", lambda rows: calls.append(len(rows)) or inner(rows)
+        model.bilm.encoder,
+        "forward",
+        lambda rows, kernels: calls.append(len(rows)) or inner(rows, kernels=kernels),
     )
     run(model, *segment())
     assert calls == [N_ROWS]
@@ -126,10 +128,10 @@ class KernelSpy:
     def __init__(self):
         self.calls, self.inputs, self.outputs = {}, {}, {}
         self.depth = 0
-        self.inner = dispatch.lstm
+        self.inner = Kernels.lstm
 
-    def lstm(self, calls, kernel):
-        results = self.inner(calls, kernel)
+    def lstm(self, kernels, calls):
+        results = self.inner(kernels, calls)
         for direction, (call, result) in enumerate(zip(calls, results, strict=True)):
             self.calls[direction, self.depth] = call
             self.inputs[direction, self.depth] = call.x.detach()
@@ -141,7 +143,7 @@ class KernelSpy:
 @pytest.fixture
 def spy(monkeypatch):
     spy = KernelSpy()
-    monkeypatch.setattr(dispatch, "lstm", spy.lstm)
+    monkeypatch.setattr(Kernels, "lstm", lambda kernels, calls: spy.lstm(kernels, calls))
     return spy
 
 

@@ -7,7 +7,7 @@ import torch
 
 from elmo.config import LSTMConfig
 from elmo.errors import ConfigError
-from elmo.kernels import dispatch
+from elmo.kernels.torch_kernels import REFERENCE_KERNELS, Kernels
 from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, StackCall, StepMask, run_stacks
 
 CONFIG = LSTMConfig(
@@ -267,23 +267,22 @@ def test_stacks_run_together_equal_stacks_run_separately():
     assert not torch.allclose(outputs[0][0], outputs[1][0])
 
 
-def test_each_layer_runs_both_directions_in_one_kernel_call(monkeypatch):
+def test_each_layer_runs_both_directions_in_one_kernel_call():
     launches, drops = [], []
-    inner = dispatch.lstm
 
-    def kernel(kernel_calls, name):
-        launches.append((kernel_calls, name))
-        return inner(kernel_calls, name)
+    class Spy(Kernels):
+        def lstm(self, directions):
+            launches.append(directions)
+            return super().lstm(directions)
 
     def dropout(x, depth):
         drops.append((depth, x.shape))
         return x + 1
 
-    monkeypatch.setattr(dispatch, "lstm", kernel)
     calls = two_calls()
-    outputs, _ = run_stacks(calls, random_state(4), dropout=dropout)
-    assert [name for _, name in launches] == ["auto"] * 3
-    for depth, (kernel_calls, _) in enumerate(launches):
+    outputs, _ = run_stacks(calls, random_state(4), dropout=dropout, kernels=Spy())
+    assert len(launches) == 3
+    for depth, kernel_calls in enumerate(launches):
         for number, (call, kernel_call) in enumerate(zip(calls, kernel_calls, strict=True)):
             assert kernel_call.weight_ih is call.stack.layers[depth].weight_ih
             assert kernel_call.reverse == call.reverse
@@ -295,16 +294,10 @@ def test_each_layer_runs_both_directions_in_one_kernel_call(monkeypatch):
     assert [shape for _, shape in drops[:2]] == [call.x.shape for call in calls]
 
 
-def test_run_stacks_uses_kernel_selected_by_stack():
+def test_run_stacks_uses_the_given_kernels():
     calls, state = two_calls(), random_state(4)
     expected, _ = run_stacks(calls, state)
-    for call in calls:
-        call.stack.kernel = "reference"
-    outputs, _ = run_stacks(calls, state)
+    outputs, _ = run_stacks(calls, state, kernels=REFERENCE_KERNELS)
     torch.testing.assert_close(outputs, expected, rtol=0, atol=0)
-    for call in calls:
-        call.stack.kernel = "cudnn"
     with pytest.raises(ConfigError, match="Kernel 'cudnn' needs"):
-        run_stacks(calls, state)
-    # The name of the kernel is not part of the state dict.
-    assert not any("kernel" in name for name in calls[0].stack.state_dict())
+        run_stacks(calls, state, kernels=Kernels("cudnn"))

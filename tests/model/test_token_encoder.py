@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from elmo.config import EncoderConfig
+from elmo.kernels.torch_kernels import AUTO_KERNELS
 from elmo.model import token_encoder
 from elmo.model.token_encoder import CharacterCNN, Highway, TokenEncoder
 
@@ -121,7 +122,7 @@ def test_cache_role_handles_batches_with_all_or_no_words_known(words):
     encoder = cached_encoder()
     characters = draw_rows(3)
     rows = torch.cat([characters, torch.tensor(words)[:, None]], dim=1)
-    expected = encoder.words.weight[words] if any(words) else encoder._compute(rows)
+    expected = encoder.words.weight[words] if any(words) else encoder._compute(rows, AUTO_KERNELS)
     torch.testing.assert_close(encoder(rows), expected)
 
 
@@ -129,7 +130,9 @@ def test_character_encoder_is_not_run_for_cached_words(monkeypatch):
     encoder = cached_encoder()
     sizes = []
     inner = encoder._compute
-    monkeypatch.setattr(encoder, "_compute", lambda rows: sizes.append(len(rows)) or inner(rows))
+    monkeypatch.setattr(
+        encoder, "_compute", lambda rows, kernels: sizes.append(len(rows)) or inner(rows, kernels)
+    )
     characters = draw_rows(5)
     encoder(torch.cat([characters, torch.tensor([[1], [0], [2], [0], [3]])], dim=1))
     encoder(torch.cat([characters, torch.ones(5, 1, dtype=torch.long)], dim=1))

@@ -570,8 +570,7 @@ def test_learner_uses_the_lstm_kernel_set_in_the_options(kernel):
     config = make_config()
     config = dataclasses.replace(config, run=dataclasses.replace(config.run, kernel=kernel))
     learner = make_learner(config)
-    bilm = learner.network.bilm
-    assert (bilm.forward_lstm.kernel, bilm.backward_lstm.kernel) == (kernel, kernel)
+    assert learner.model.kernels.name == kernel
     (step,) = batches(learner, 1)
     if kernel == "cudnn":
         with pytest.raises(ConfigError, match="Kernel 'cudnn' needs"):

@@ -5,20 +5,22 @@ boundary token, words have 50 characters regardless of the options file, and sta
 AllenNLP's names. For vectors that depend only on their sentence, use `elmo.ELMo`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo.compat.allennlp_bilm import CHARACTERS, ElmoBiLM, ElmoCharacterEncoder
-from elmo.compat.allennlp_indexer import ELMoCharacterMapper, ELMoTokenCharactersIndexer
-from elmo.embed.vector_writers import HDF5Writer, check_sentence_keys
-from elmo.errors import ConfigError, InputError, listing, shortened
-from elmo.files import atomic_path
+from elmo.compat.allennlp_bilm import ElmoBiLM, ElmoCharacterEncoder
+from elmo.compat.allennlp_embedder import ElmoEmbedder
+from elmo.compat.allennlp_files import WEIGHTS_MISSING
+from elmo.compat.allennlp_indexer import (
+    ELMoCharacterMapper,
+    ELMoTokenCharactersIndexer,
+    batch_to_ids,
+)
+from elmo.errors import ConfigError, InputError, shortened
 from elmo.model.bilm import without_boundaries
 from elmo.model.layer_mix import layer_norm, mix_layers
 from elmo.model.network import ALLENNLP_EPSILON
@@ -38,46 +40,6 @@ __all__ = [
 
 _ElmoBiLm = ElmoBiLM
 _ElmoCharacterEncoder = ElmoCharacterEncoder
-
-WEIGHTS_MISSING = (
-    "weight_file is required: the path of weights.hdf5, with options_file as the path of "
-    'options.json, or the name of a downloaded model, such as weight_file="ai2-original" (names: '
-    "elmo download --list)."
-)
-
-
-def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
-    """Return the character ids of sentences, (sentences, words, 50), without boundary tokens.
-
-    Args:
-        batch: Sentences as lists of words.
-
-    Raises:
-        InputError: A sentence is not a list of words.
-    """
-    _check_sentences(batch)
-    max_length = max((len(sentence) for sentence in batch), default=0)
-    lengths = np.array([len(sentence) for sentence in batch], dtype=np.int64)
-    ids = np.zeros((len(batch), max_length, CHARACTERS.max_characters), dtype=np.int64)
-    real = np.arange(max_length) < lengths[:, None]
-    ids[real] = CHARACTERS.ids([word for sentence in batch for word in sentence])
-    return torch.from_numpy(ids)
-
-
-def _check_sentences(batch: Sequence[Sequence[str]]) -> None:
-    """Raise `InputError` if a batch does not consist of lists of words."""
-    for sentence in [batch] if isinstance(batch, str) else batch:
-        if isinstance(sentence, str):
-            raise InputError(
-                f"batch_to_ids expects sentences as lists of words (got the string "
-                f"{shortened(repr(sentence), 60)}). Split it into words first."
-            )
-        for word in sentence:
-            if not isinstance(word, str):
-                raise InputError(
-                    f"batch_to_ids expects words as strings (got {shortened(repr(word), 60)} of "
-                    f"type {type(word).__name__})."
-                )
 
 
 def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -145,6 +107,13 @@ class ScalarMix(nn.Module):
         return mix_layers(layers, torch.cat(list(self.scalar_parameters)), self.gamma)
 
 
+class ElmoRepresentations(TypedDict):
+    """Output of `Elmo`."""
+
+    elmo_representations: list[Tensor]
+    mask: Tensor
+
+
 class Elmo(nn.Module):
     """AllenNLP's `Elmo`: one biLM with one or more layer mixes."""
 
@@ -210,7 +179,12 @@ class Elmo(nn.Module):
         dim: int = self._elmo_lstm.get_output_dim()
         return dim
 
-    def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
+    def refresh(self) -> None:
+        """Make the next call use the current weights; see `ELMo.refresh`."""
+        if isinstance(self._elmo_lstm, ElmoBiLM):
+            self._elmo_lstm.refresh()
+
+    def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoRepresentations:
         """Compute the representations.
 
         Args:
@@ -306,123 +280,3 @@ class ElmoTokenEmbedder(nn.Module):
         """
         vectors: Tensor = self._elmo(elmo_tokens, word_inputs)["elmo_representations"][0]
         return vectors if self._projection is None else self._projection(vectors)
-
-
-class ElmoEmbedder:
-    """AllenNLP 0.9's `ElmoEmbedder`: returns all layers and carries state from call to call."""
-
-    def __init__(
-        self,
-        options_file: str | Path | None = None,
-        weight_file: str | Path | None = None,
-        cuda_device: int = -1,
-    ) -> None:
-        """Load the biLM.
-
-        Args:
-            options_file: Path of options.json. Default: found with the weights.
-            weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
-                model or a folder.
-            cuda_device: GPU number, or -1 for the CPU.
-        """
-        if weight_file is None:
-            raise ConfigError(WEIGHTS_MISSING)
-        self.elmo_bilm = ElmoBiLM(options_file, weight_file)
-        self.cuda_device = cuda_device
-        if cuda_device >= 0:
-            self.elmo_bilm.to(torch.device("cuda", cuda_device))
-
-    def batch_to_embeddings(self, batch: list[list[str]]) -> tuple[Tensor, Tensor]:
-        """Return all layers of a batch, (batch, layers, time, dim), and the mask, (batch, time)."""
-        ids = batch_to_ids(batch).to(next(self.elmo_bilm.parameters()).device)
-        with torch.no_grad():
-            output = self.elmo_bilm(ids)
-            layers, mask = without_boundaries(torch.stack(output["activations"]), output["mask"])
-        return layers.transpose(0, 1), mask
-
-    def embed_sentence(self, sentence: list[str]) -> NDArray[Any]:
-        """Return the vectors of a sentence, (layers, words, dim)."""
-        return self.embed_batch([sentence])[0]
-
-    def embed_batch(self, batch: list[list[str]]) -> list[NDArray[Any]]:
-        """Return the vectors of each sentence of a batch, (layers, words, dim)."""
-        empty = np.zeros((self.elmo_bilm.num_layers, 0, self.elmo_bilm.get_output_dim()))
-        if batch == [[]]:
-            return [empty]
-        layers, mask = self.batch_to_embeddings(batch)
-        lengths = mask.sum(dim=1).tolist()
-        return [
-            layers[row, :, :length].cpu().numpy() if length else empty
-            for row, length in enumerate(lengths)
-        ]
-
-    def embed_sentences(
-        self, sentences: Iterable[list[str]], batch_size: int = 64
-    ) -> Iterator[NDArray[Any]]:
-        """Yield the vectors of each sentence, (layers, words, dim), computed in batches."""
-        batch: list[list[str]] = []
-        for sentence in sentences:
-            batch.append(sentence)
-            if len(batch) == batch_size:
-                yield from self.embed_batch(batch)
-                batch = []
-        if batch:
-            yield from self.embed_batch(batch)
-
-    def embed_file(
-        self,
-        input_file: Iterable[str],
-        output_file_path: str | Path,
-        output_format: str = "all",
-        batch_size: int = 64,
-        forget_sentences: bool = False,
-        use_sentence_keys: bool = False,
-    ) -> None:
-        """Write the vectors of a file's sentences to HDF5.
-
-        Args:
-            input_file: Lines with one sentence each, words separated by whitespace.
-            output_file_path: File to write.
-            output_format: Layers to write: "all", "top" or "average".
-            batch_size: Batch size.
-            forget_sentences: Do not write `sentence_to_index`.
-            use_sentence_keys: Use the sentences as dataset keys instead of their numbers.
-
-        Raises:
-            ConfigError: The output format is unknown.
-            InputError: There are blank lines.
-            OutputError: The sentences cannot be keys.
-        """
-        choices: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
-            "all": lambda layers: layers,
-            "top": lambda layers: layers[-1],
-            "average": lambda layers: layers.mean(axis=0),
-        }
-        if output_format not in choices:
-            raise ConfigError(
-                f"Unknown output_format {output_format!r}. Expected one of: {', '.join(choices)}."
-            )
-        select = choices[output_format]
-        lines = [line.strip() for line in input_file]
-        blank = [str(number) for number, line in enumerate(lines) if not line]
-        if blank:
-            raise InputError(
-                f"Remove the blank lines of input_file: {listing(blank, 10)} (counted from 0)."
-            )
-        if use_sentence_keys:
-            check_sentence_keys(lines)
-        split = [line.split() for line in lines]
-        with atomic_path(Path(output_file_path)) as partial:
-            writer = HDF5Writer(
-                partial,
-                index_sentences=not (forget_sentences or use_sentence_keys),
-                store_words=False,
-                sentence_keys=use_sentence_keys,
-            )
-            try:
-                for line, words, layers in zip(
-                    lines, split, self.embed_sentences(split, batch_size), strict=True
-                ):
-                    writer.write(line, words, select(layers))
-            finally:
-                writer.close()

@@ -6,18 +6,19 @@ mapped to the weights of `elmo.model.bilm.BiLM`, which does the computation.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypedDict, TypeVar
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from elmo.compat.allennlp_files import LoadedBiLM, load_bilm
 from elmo.config import ModelConfig
-from elmo.errors import FormatError, InputError
-from elmo.formats.load import read, reject_url
-from elmo.formats.weight_names import allennlp_modules, export_weights
+from elmo.errors import InputError
+from elmo.inference.engine import BiLMCaller
+from elmo.inference.engine_slot import EngineSlot
+from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.token_encoder import Highway
@@ -31,7 +32,8 @@ from elmo.text.characters import (
 
 # AllenNLP always uses 50 characters per word and reads the words <S> and </S> as boundary tokens.
 CHARACTERS = ByteCharacters(50, {BEGIN_TOKEN: BEGIN_SENTENCE, END_TOKEN: END_SENTENCE})
-_SCOPE = "_elmo_lstm."
+
+T = TypeVar("T")
 
 
 class StateTable(nn.Module):
@@ -72,7 +74,7 @@ class StateTable(nn.Module):
 class AllenNLPHighway(Highway):
     """Highway layer whose gate scales the input and not the transformed value."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *, kernels: Kernels = AUTO_KERNELS) -> Tensor:
         """Map (..., dim) to (..., dim)."""
         transform, gate = self.linear(x).chunk(2, dim=-1)
         return torch.lerp(transform.relu().to(x.dtype), x, gate.sigmoid().to(x.dtype))
@@ -82,88 +84,31 @@ class WeightlessBiLM:
     """A `BiLM` without weights, which are passed to each call."""
 
     def __init__(self, config: ModelConfig) -> None:
+        self.engines = EngineSlot()
         with torch.device("meta"):
-            self._module = _BiLMModule(BiLM(config=config))
+            self._module = BiLMCaller(BiLM(config=config))
             characters = self._module.bilm.encoder.characters
             assert characters is not None
             for number in range(config.encoder.n_highway):
                 characters.highway[number] = AllenNLPHighway(dim=config.encoder.n_filters)
 
-    def __call__(self, weights: dict[str, Tensor], function: Callable[[BiLM], Any]) -> Any:
-        """Call a function with the biLM, which has the given weights during the call.
+    def __call__(self, weights: dict[str, Tensor], function: Callable[[BiLM, Kernels], T]) -> T:
+        """Call a function with the biLM, which has the given weights during the call, and kernels.
 
         Args:
             weights: Weights by their names in `ELMoNetwork`.
             function: Function of the biLM.
         """
-        return functional_call(self._module, weights, (function,))
+        kernels = self.engines.kernels(weights.values())
+        result: T = functional_call(self._module, weights, (lambda bilm: function(bilm, kernels),))
+        return result
 
 
-class _BiLMModule(nn.Module):
-    """Wraps a biLM so that its weight names start with `bilm.`, as in `ELMoNetwork`."""
+class BiLMLayers(TypedDict):
+    """Output of `ElmoBiLM`."""
 
-    def __init__(self, bilm: BiLM) -> None:
-        super().__init__()
-        self.bilm = bilm
-
-    def forward(self, function: Callable[[BiLM], Any]) -> Any:
-        return function(self.bilm)
-
-
-class LoadedBiLM(NamedTuple):
-    """A biLM read from files.
-
-    Attributes:
-        config: Config of the network; its forget bias is 0.
-        names: AllenNLP's name of each weight, by its name in `ELMoNetwork`.
-        arrays: Weights by AllenNLP's name.
-    """
-
-    config: ModelConfig
-    names: dict[str, str]
-    arrays: dict[str, NDArray[Any]]
-
-    def part(self, prefix: str) -> "LoadedBiLM":
-        """Return the weights whose AllenNLP names start with a prefix, with names without it."""
-        names = {
-            name: allennlp_name.removeprefix(prefix)
-            for name, allennlp_name in self.names.items()
-            if allennlp_name.startswith(prefix)
-        }
-        return LoadedBiLM(
-            self.config, names, {short: self.arrays[prefix + short] for short in names.values()}
-        )
-
-
-def load_bilm(options_file: str | Path | None, weight_file: str | Path) -> LoadedBiLM:
-    """Read a biLM for the AllenNLP classes.
-
-    Args:
-        options_file: Path of options.json; None if it is found with the weights.
-        weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
-            model or a folder.
-
-    Raises:
-        FormatError: A path is a URL, or the model does not read byte characters.
-    """
-    if options_file is None:
-        model = read(weight_file)
-    else:
-        reject_url(str(options_file))
-        model = read(options=options_file, weights=weight_file)
-    if model.config.text.characters != "bytes" or model.config.encoder.n_words:
-        raise FormatError(
-            "The AllenNLP classes support only models that read byte characters (got "
-            f"{model.origin})."
-        )
-    # AllenNLP includes the forget bias in the bias.
-    model = model.with_forget_bias(0.0)
-    rules = [rule for rule in allennlp_modules(model.config) if rule.names[0] in model.weights]
-    names = {rule.names[0]: next(iter(rule.foreign)).removeprefix(_SCOPE) for rule in rules}
-    arrays = export_weights(rules, model.weights)
-    return LoadedBiLM(
-        model.config, names, {name.removeprefix(_SCOPE): array for name, array in arrays.items()}
-    )
+    activations: list[Tensor]
+    mask: Tensor
 
 
 class TokenEmbedder(nn.Module):
@@ -185,6 +130,10 @@ class TokenEmbedder(nn.Module):
     def get_output_dim(self) -> int:
         """Return the width of a token vector."""
         return self.output_dim
+
+    def refresh(self) -> None:
+        """Make the next call use the current weights; see `ELMo.refresh`."""
+        self._bilm.engines.drop()
 
     def forward(self, inputs: Tensor) -> dict[str, Tensor]:
         """Compute the context-independent token vectors.
@@ -222,7 +171,9 @@ class TokenEmbedder(nn.Module):
         weights: dict[str, Tensor] = {
             name: self.get_parameter(allennlp_name) for name, allennlp_name in self._names.items()
         }
-        vectors: Tensor = self._bilm(weights, lambda bilm: bilm.encoder(rows))
+        vectors: Tensor = self._bilm(
+            weights, lambda bilm, kernels: bilm.encoder(rows, kernels=kernels)
+        )
         return vectors
 
     def boundary_rows(self) -> Tensor:
@@ -295,6 +246,11 @@ class ElmoBiLM(nn.Module):
         """Return the width of a vector with both directions."""
         return self._dim
 
+    def refresh(self) -> None:
+        """Make the next call use the current weights; see `ELMo.refresh`."""
+        self._bilm.engines.drop()
+        self._token_embedder.refresh()
+
     def create_cached_cnn_embeddings(self, tokens: list[str]) -> None:
         """Compute the token vectors of a vocabulary, for `word_inputs`.
 
@@ -308,7 +264,7 @@ class ElmoBiLM(nn.Module):
         table[0] = 0.0
         self._cached = table
 
-    def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> dict[str, Any]:
+    def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> BiLMLayers:
         """Run the biLM, starting from the state of the previous call.
 
         Args:
@@ -353,7 +309,10 @@ class ElmoBiLM(nn.Module):
         state = self._elmo_lstm.get(index.shape[0])
         lengths = mask.sum(dim=1).tolist()
         output: BiLMOutput = self._bilm(
-            self._weights(), lambda bilm: bilm.contextualize(table, index, mask, state, lengths)
+            self._weights(),
+            lambda bilm, kernels: bilm.contextualize(
+                table, index, mask, state, lengths, kernels=kernels
+            ),
         )
         self._elmo_lstm.update(output.state)
         return output

@@ -1,13 +1,14 @@
 """AllenNLP's conversion of tokens to character ids, without its vocabulary and its data classes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from elmo.compat.allennlp_bilm import CHARACTERS
-from elmo.errors import InputError
+from elmo.errors import InputError, shortened
 from elmo.text.characters import (
     BEGIN_SENTENCE,
     BEGIN_TOKEN,
@@ -21,6 +22,40 @@ from elmo.text.characters import (
 )
 
 KEY = "elmo_tokens"
+
+
+def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
+    """Return the character ids of sentences, (sentences, words, 50), without boundary tokens.
+
+    Args:
+        batch: Sentences as lists of words.
+
+    Raises:
+        InputError: A sentence is not a list of words.
+    """
+    _check_sentences(batch)
+    max_length = max((len(sentence) for sentence in batch), default=0)
+    lengths = np.array([len(sentence) for sentence in batch], dtype=np.int64)
+    ids = np.zeros((len(batch), max_length, CHARACTERS.max_characters), dtype=np.int64)
+    real = np.arange(max_length) < lengths[:, None]
+    ids[real] = CHARACTERS.ids([word for sentence in batch for word in sentence])
+    return torch.from_numpy(ids)
+
+
+def _check_sentences(batch: Sequence[Sequence[str]]) -> None:
+    """Raise `InputError` if a batch does not consist of lists of words."""
+    for sentence in [batch] if isinstance(batch, str) else batch:
+        if isinstance(sentence, str):
+            raise InputError(
+                f"batch_to_ids expects sentences as lists of words (got the string "
+                f"{shortened(repr(sentence), 60)}). Split it into words first."
+            )
+        for word in sentence:
+            if not isinstance(word, str):
+                raise InputError(
+                    f"batch_to_ids expects words as strings (got {shortened(repr(word), 60)} of "
+                    f"type {type(word).__name__})."
+                )
 
 
 class ELMoCharacterMapper:
@@ -94,7 +129,7 @@ class ELMoTokenCharactersIndexer:
         self._mapper = ELMoCharacterMapper(tokens_to_add)
         self._token_min_padding_length = token_min_padding_length
 
-    def count_vocab_items(self, token: Any, counter: dict[str, dict[str, int]]) -> None:
+    def count_vocab_items(self, token: object, counter: dict[str, dict[str, int]]) -> None:
         """Do nothing, because character ids need no vocabulary."""
 
     def get_empty_token_list(self) -> dict[str, list[list[int]]]:
@@ -102,7 +137,7 @@ class ELMoTokenCharactersIndexer:
         return {KEY: []}
 
     def tokens_to_indices(
-        self, tokens: Sequence[Any], vocabulary: Any = None
+        self, tokens: Sequence[object], vocabulary: object = None
     ) -> dict[str, list[list[int]]]:
         """Return the character ids of tokens as `elmo_tokens`.
 
@@ -115,7 +150,7 @@ class ELMoTokenCharactersIndexer:
         """
         return {KEY: [self._mapper.convert_word_to_char_ids(_text(token)) for token in tokens]}
 
-    def get_padding_lengths(self, indexed_tokens: Mapping[str, Sequence[Any]]) -> dict[str, int]:
+    def get_padding_lengths(self, indexed_tokens: Mapping[str, Sequence[object]]) -> dict[str, int]:
         """Return the number of tokens after padding, at least the minimum padding length."""
         return {
             name: max(len(tokens), self._token_min_padding_length)
@@ -134,7 +169,7 @@ class ELMoTokenCharactersIndexer:
         return {KEY: ids}
 
 
-def _text(token: Any) -> str:
+def _text(token: object) -> str:
     text = token if isinstance(token, str) else getattr(token, "text", None)
     if not isinstance(text, str):
         raise InputError(f"Token {token!r} has no text. Expected a string or a token with text.")

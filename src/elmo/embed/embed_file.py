@@ -17,9 +17,9 @@ from elmo.corpus.text_sources import resolve, total_bytes
 from elmo.embed.buffered_write import WINDOW_WORDS, Line, line_windows, write_in_background
 from elmo.embed.embed_result import EmbedResult
 from elmo.embed.embedder import ELMo
-from elmo.embed.encoding import Vectors
 from elmo.embed.input_rows import RowReader, carried_names
 from elmo.embed.layer_selection import pool
+from elmo.embed.sentence_groups import Vectors
 from elmo.embed.vector_writers import (
     EXTENSIONS,
     INDEX_TOO_LONG,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State, Storage
 from elmo.embed.encoding import EncodingRun
 from elmo.embed.kept_softmax import KeptSoftmax, fill_missing_softmax
 from elmo.embed.layer_selection import POOLINGS, pool
-from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 from elmo.formats import hub, model_folder
 from elmo.formats.load import read
 from elmo.formats.mixes import with_mixes
 from elmo.formats.pretrained import Pretrained
+from elmo.inference.engine_slot import EngineSlot
+from elmo.inference.word_cache import WordCache
 from elmo.kernels.device import move
 from elmo.model.bilm import distinct_rows
 from elmo.model.lstm import LSTMState
@@ -70,6 +71,7 @@ class ELMo(nn.Module):
         require_known(self._tokenizer_name)
         self.mapper = token_mapper(config, pretrained.characters, pretrained.words)
         fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
+        self._engines = EngineSlot()
         self._softmax = KeptSoftmax({} if include_softmax else pretrained.weights)
         if self._softmax.weights:
             config = dataclasses.replace(config, n_softmax_words=0, softmax_cutoffs=())
@@ -295,8 +297,27 @@ class ELMo(nn.Module):
             self._check_values(ids, mask)
             lengths = mask.sum(dim=1).tolist()
         rows, index = distinct_rows(ids)
-        output: ELMoOutput = self.network(rows, index, mask, state, lengths)
+        n_positions = 0 if lengths is None else sum(lengths)
+        kernels = self._engines.kernels(self.network.bilm.parameters(), n_positions)
+        output: ELMoOutput = self.network(rows, index, mask, state, lengths, kernels=kernels)
         return output
+
+    def refresh(self) -> None:
+        """Make the next call use the current weights, and clear word caches on their next use.
+
+        On a CPU the model computes with packed copies of its weights. They are updated when a
+        weight is changed by an optimizer, `load_state_dict`, `to`, assignment or any operation in
+        place, and calls of at least 1024 words compare all weights. Call this method after writing
+        to weights through `weight.data`, NumPy or another alias of their memory, which PyTorch does
+        not record.
+        """
+        self._engines.drop()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ELMo":
+        """Free the packed copies when the model is moved or converted, by `to` or `half`."""
+        self._engines.drop()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def _check_values(self, ids: Tensor, mask: Tensor) -> None:
         if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
@@ -449,6 +470,7 @@ class ELMo(nn.Module):
             keep_on_device=keep_on_device,
             host_dtype=host_dtype,
             cache=cache,
+            engines=self._engines,
         )
 
     def mix_penalty(self) -> Tensor:

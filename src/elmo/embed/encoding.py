@@ -6,19 +6,17 @@ input.
 """
 
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.func import functional_call
 
 from elmo.config import Layers
-from elmo.embed.compute_dtype import resolve_compute_dtype
 from elmo.embed.layer_selection import as_integer, layer_selector, n_lstm_layers, needs_boundaries
 from elmo.embed.pending_batch import (
     PendingBatch,
@@ -27,12 +25,21 @@ from elmo.embed.pending_batch import (
     start_copy_to_host,
     to_array,
 )
-from elmo.embed.word_cache import WordCache
+from elmo.embed.sentence_groups import (
+    Group,
+    Key,
+    PendingGroup,
+    Vectors,
+    batches_by_length,
+    count_positions,
+)
 from elmo.errors import ConfigError, InputError, shortened
-from elmo.kernels.compute_precision import computing_in
+from elmo.inference.engine import Engine
+from elmo.inference.engine_slot import CHECKSUM_POSITIONS, EngineSlot
+from elmo.inference.precision import resolve_precision
+from elmo.inference.word_cache import WordCache
 from elmo.kernels.device import HALF_DTYPES, is_out_of_memory, to_device
 from elmo.kernels.exact_float32 import exact_float32
-from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.text.token_batches import Sentence, TokenMapper
@@ -51,40 +58,9 @@ UNPACK_THREADS = 4
 # can keep this many values in memory.
 CHUNK_VALUES = 2**21
 
-# The vectors of a sentence; arrays on the host, because they are faster to create than tensors.
-Vectors = NDArray[np.floating[Any]] | Tensor
-Key = TypeVar("Key")
-Group = tuple[Key, Sequence[Sequence[str]]]
-
 
 def _no_report(key: object, count: int) -> None:
     pass
-
-
-class _PendingGroup(Generic[Key]):
-    """A group of sentences and the vectors computed so far."""
-
-    def __init__(self, key: Key, sentences: Sequence[Sequence[str]]) -> None:
-        self.key = key
-        self.sentences = [tuple(sentence) for sentence in sentences]
-        self.counts: Counter[Sentence] = Counter(self.sentences)
-        self.distinct = list(dict.fromkeys(self.sentences))
-        self.vectors: dict[Sentence, Vectors] = {}
-
-    @property
-    def is_complete(self) -> bool:
-        return len(self.vectors) == len(self.counts)
-
-    def results(self) -> list[Vectors]:
-        """Return the vectors of each sentence; repeated sentences get separate copies."""
-        results = [self.vectors[sentence] for sentence in self.sentences]
-        if len(self.counts) < len(self.sentences):
-            seen: set[Sentence] = set()
-            for index, sentence in enumerate(self.sentences):
-                if sentence in seen:
-                    results[index] = _copy(results[index])
-                seen.add(sentence)
-        return results
 
 
 class EncodingRun:
@@ -101,6 +77,7 @@ class EncodingRun:
         keep_on_device: bool = False,
         host_dtype: torch.dtype = torch.float32,
         cache: WordCache | None = None,
+        engines: EngineSlot | None = None,
     ) -> None:
         """Prepare an encoding run.
 
@@ -109,13 +86,14 @@ class EncodingRun:
             mapper: Mapper from words to ids.
             layers: "average", "mix", "top", "all" or a layer number.
             batch_size: Maximum number of sentences per batch. Default: chosen per device.
-            precision: Dtype of the computation or its name, "int8" or "auto". Default: the dtype
-                of the weights.
+            precision: Dtype of the computation or its name, "int8", "int8x3" or "auto". Default:
+                the dtype of the weights.
             keep_on_device: Whether to return tensors on the device, in the precision of the
                 computation, instead of NumPy arrays.
             host_dtype: Dtype of the returned arrays, float32 or float16. With float16, encoding
                 raises `VectorOverflow` if a value becomes infinite.
             cache: Cache of context-independent word vectors.
+            engines: Engines of the network. Default: separate ones for this run.
 
         Raises:
             ConfigError: An argument is invalid.
@@ -140,11 +118,11 @@ class EncodingRun:
         self._n_layers = n_lstm_layers(network, layers)
         self.cache = cache
         self._bilm = network.bilm
-        self._run_bilm: Callable[..., BiLMOutput] = network.bilm
-        self._encode_tokens: Callable[..., Tensor] = network.bilm.encoder
+        self._engines = EngineSlot() if engines is None else engines
+        self._unchecked_positions = 0
+        self._requested_precision = precision
         weights_dtype = next(network.bilm.parameters()).dtype
-        self._precision = resolve_compute_dtype(precision, weights_dtype, self.device)
-        self._result_dtype = self._precision.results
+        self._result_dtype = resolve_precision(precision, weights_dtype, self.device).results
         # Half precision results are transferred from a GPU as they are and widened on the host.
         is_narrowed = (
             self.unpacks_in_threads
@@ -152,15 +130,25 @@ class EncodingRun:
             and host_dtype not in HALF_DTYPES
         )
         self._transfer_dtype = self._result_dtype if is_narrowed else host_dtype
-        if self._precision.weights != weights_dtype:
-            weights = {
-                name: value.detach().to(self._precision.weights)
-                for name, value in network.bilm.named_parameters()
-            }
-            self._run_bilm = _with_weights(network.bilm, weights)
-            self._encode_tokens = _with_weights(
-                network.bilm.encoder, _submodule_weights("encoder.", weights)
-            )
+
+    def _engine(self, n_positions: int, previous: Engine | None) -> Engine:
+        """Return the engine for a group of sentences.
+
+        Args:
+            n_positions: Number of positions to compute.
+            previous: Engine of the previous group of the same call. It is kept on a GPU, where
+                weights may have to be converted.
+        """
+        if previous is not None and self.device.type != "cpu":
+            return previous
+        weights = dict(self._bilm.named_parameters())
+        self._unchecked_positions += n_positions
+        engine = self._engines.engine(weights, self._requested_precision, self._unchecked_positions)
+        if self._unchecked_positions >= CHECKSUM_POSITIONS[engine.precision.number_format]:
+            self._unchecked_positions = 0
+        if self.cache is not None:
+            engine.snapshot.use(self._bilm.encoder.parameters())
+        return engine
 
     def enable_word_cache(self) -> None:
         """Enable an empty word cache on a CPU; on a GPU, recomputing the vectors is cheaper."""
@@ -205,13 +193,16 @@ class EncodingRun:
         Yields:
             Pairs of a key and the vectors of the sentences in the group, as returned by `encode`.
         """
-        pending: deque[_PendingGroup[Key]] = deque()
+        pending: deque[PendingGroup[Key]] = deque()
 
         def started_batches() -> Iterator[PendingBatch]:
+            engine: Engine | None = None
             for key, sentences in groups:
-                pending.append(_PendingGroup(key, sentences))
-                for batch in self._batches(pending[-1].distinct):
-                    yield from self._start(batch)
+                group = PendingGroup(key, sentences)
+                pending.append(group)
+                engine = self._engine(group.n_positions, engine)
+                for batch in self._batches(group.distinct):
+                    yield from self._start(batch, engine)
 
         for batch, vectors in self._unpacked(started_batches()):
             group = next(group for group in pending if not group.is_complete)
@@ -231,13 +222,15 @@ class EncodingRun:
         and the yielded values are the same as for `reset`.
         """
         table: LSTMState | None = None
+        engine: Engine | None = None
         size = self.batch_size or CARRIED_ROWS
         for key, sentences in groups:
             results: list[Vectors] = []
+            engine = self._engine(count_positions(sentences), engine)
             for start in range(0, len(sentences), size):
                 batch = [tuple(sentence) for sentence in sentences[start : start + size]]
                 rows = None if table is None else table.rows(len(batch))
-                parts = self._start(batch, rows, is_carried=True)
+                parts = self._start(batch, engine, rows, is_carried=True)
                 state = LSTMState.joined([part.state for part in parts])
                 table = state if table is None else table.updated(state)
                 for part in parts:
@@ -272,6 +265,7 @@ class EncodingRun:
     def _start(
         self,
         sentences: Sequence[Sentence],
+        engine: Engine,
         state: LSTMState | None = None,
         *,
         is_carried: bool = False,
@@ -280,7 +274,7 @@ class EncodingRun:
         n_positions = len(sentences) * max(map(len, sentences))
         if n_positions < self._failed_positions or len(sentences) == 1:
             try:
-                return [self._compute(sentences, state, is_carried)]
+                return [self._compute(sentences, engine, state, is_carried)]
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
@@ -296,11 +290,15 @@ class EncodingRun:
         started: list[PendingBatch] = []
         for part in parts:
             rows = None if state is None else LSTMState(state.h[:, :, part], state.c[:, :, part])
-            started += self._start(sentences[part], rows, is_carried=is_carried)
+            started += self._start(sentences[part], engine, rows, is_carried=is_carried)
         return started
 
     def _compute(
-        self, sentences: Sequence[Sentence], state: LSTMState | None, is_carried: bool
+        self,
+        sentences: Sequence[Sentence],
+        engine: Engine,
+        state: LSTMState | None,
+        is_carried: bool,
     ) -> PendingBatch:
         tokens = self.mapper.distinct(sentences)
         lengths = tokens.lengths.tolist()
@@ -308,16 +306,16 @@ class EncodingRun:
         mask = torch.arange(index.shape[1], device=self.device) < ends[:, None]
         # The requested precision also applies inside a caller's autocast.
         no_autocast = torch.autocast(self.device.type, enabled=False)
-        kernels = computing_in(self._precision.cpu_precision)
-        with torch.inference_mode(), exact_float32(), no_autocast, kernels:
+        with torch.inference_mode(), exact_float32(), no_autocast:
             cached, uncached = None, tokens.words
             if self.cache is not None:
-                cached, uncached = self._cached_vectors(self.cache, tokens.words), []
+                cached, uncached = self._cached_vectors(self.cache, tokens.words, engine), []
             rows = self._to_device(self.mapper.rows_with_boundaries(uncached))
             words_only = not is_carried and not self._needs_boundaries
             # A carried state needs all layers.
             n_layers = None if is_carried else self._n_layers
-            output = self._run_bilm(rows, index, mask, state, lengths, cached, words_only, n_layers)
+            args = (rows, index, mask, state, lengths, cached, words_only, n_layers)
+            output = engine.call(self._bilm, lambda bilm: bilm(*args, kernels=engine.kernels))
             selected = self._select(output)
             if not words_only:
                 selected = selected[..., 1:-1, :]
@@ -335,17 +333,23 @@ class EncodingRun:
             done.record(torch.cuda.current_stream(self.device))
         return PendingBatch(sentences, vectors, counts, output.state, overflows, done)
 
-    def _cached_vectors(self, cache: WordCache, words: list[str]) -> Tensor:
+    def _cached_vectors(self, cache: WordCache, words: list[str], engine: Engine) -> Tensor:
         """Return the context-independent vectors of the boundary tokens and the given words."""
 
-        def compute(missing: list[str]) -> Tensor:
-            return self._encode_tokens(self._to_device(self.mapper.rows(missing)))
+        def encode(rows: NDArray[np.int64]) -> Tensor:
+            ids = self._to_device(rows)
+            vectors: Tensor = engine.call(
+                self._bilm, lambda bilm: bilm.encoder(ids, kernels=engine.kernels)
+            )
+            return vectors
 
-        precision = f"{self._precision} on {self.device}"
-        boundaries = self._encode_tokens(self._to_device(self.mapper.boundaries()))
+        boundaries = encode(self.mapper.boundaries())
         if not words:
             return boundaries
-        vectors = cache.look_up(words, self._bilm.encoder, precision, compute)
+        state = (engine.precision, engine.device, engine.snapshot.identity)
+        vectors = cache.look_up(
+            words, self._bilm.encoder, state, lambda missing: encode(self.mapper.rows(missing))
+        )
         return torch.cat([boundaries, vectors])
 
     def _to_device(self, array: NDArray[Any]) -> Tensor:
@@ -398,42 +402,5 @@ def _collect(
     return batch, [vectors for part in parts for vectors in part.result()]
 
 
-def _copy(vectors: Vectors) -> Vectors:
-    return vectors.clone() if isinstance(vectors, Tensor) else vectors.copy()
-
-
 def _for_device(sizes: dict[str, int], device: torch.device) -> int:
     return sizes.get(device.type, sizes["cpu"])
-
-
-def _with_weights(module: torch.nn.Module, weights: dict[str, Tensor]) -> Callable[..., Any]:
-    """Return a function that calls a module with the given weights instead of its own."""
-    return lambda *inputs: functional_call(module, weights, inputs)
-
-
-def _submodule_weights(prefix: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights of a submodule, with the prefix removed from their names."""
-    return {
-        name.removeprefix(prefix): value
-        for name, value in weights.items()
-        if name.startswith(prefix)
-    }
-
-
-def batches_by_length(
-    sentences: Sequence[tuple[str, ...]], batch_size: int, max_positions: int
-) -> Iterator[list[tuple[str, ...]]]:
-    """Yield batches of sentences, longest first; sentences of equal length are sorted by words.
-
-    Args:
-        sentences: Distinct sentences as tuples of words.
-        batch_size: Maximum number of sentences per batch.
-        max_positions: Maximum number of positions per batch, including padding.
-    """
-    ordered = sorted(sentences, key=lambda words: (-len(words), words))
-    start = 0
-    while start < len(ordered):
-        length = len(ordered[start]) + 2
-        count = min(batch_size, max(1, max_positions // length))
-        yield ordered[start : start + count]
-        start += count

@@ -12,13 +12,13 @@ import torch
 from elmo.config import EmbedConfig
 from elmo.embed.buffered_write import WINDOW_WORDS, Line, line_windows, write_in_background
 from elmo.embed.embedder import ELMo
-from elmo.embed.encoding import Vectors
 from elmo.embed.fingerprint import fingerprint
 from elmo.embed.input_rows import carried_names, parse_row
 from elmo.embed.job_folder import EXTENSIONS, SHARDS, JobFolder, JobSettings, ShardRecord, sha256_of
 from elmo.embed.job_texts import ShardTask, ShardTaskReader
 from elmo.embed.layer_selection import pool
 from elmo.embed.pending_batch import VectorOverflow
+from elmo.embed.sentence_groups import Vectors
 from elmo.embed.vector_writers import VectorWriter, open_shard
 from elmo.errors import ConfigError, OutputError, shortened
 from elmo.kernels.device import move

@@ -15,7 +15,6 @@ import torch
 from elmo.child_processes import threads_each
 from elmo.config import EmbedConfig
 from elmo.corpus.input_records import TEXT
-from elmo.embed.compute_dtype import resolve_compute_dtype
 from elmo.embed.disk_space import check_free_space, estimated_bytes
 from elmo.embed.embed_result import JobResult, format_size
 from elmo.embed.embedder import ELMo
@@ -43,6 +42,7 @@ from elmo.embed.ray_workers import import_ray, run_on_ray
 from elmo.embed.shard_worker import ShardJob, load_model, with_absolute_paths
 from elmo.errors import ConfigError, interruption_note
 from elmo.formats.attribution import LANGUAGE
+from elmo.inference.precision import resolve_precision
 from elmo.kernels.device import check_device, default_device
 from elmo.progress import Progress, format_count
 from elmo.text.line_splitter import (
@@ -104,7 +104,7 @@ def _embed_texts(config: EmbedConfig) -> JobResult:
         model=fingerprint,
         layers=str(config.layers),
         # Resolved here, so that all machines use the same precision.
-        precision=resolve_compute_dtype(config.precision, weights_dtype, torch.device(device)).name,
+        precision=resolve_precision(config.precision, weights_dtype, torch.device(device)).name,
         device=torch.device(device).type,
         batch_size=config.batch_size,
         pretokenized=config.pretokenized,

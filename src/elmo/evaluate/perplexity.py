@@ -31,6 +31,7 @@ from elmo.formats.attribution import LANGUAGE
 from elmo.formats.load import read
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.training_record import SENTENCES
+from elmo.inference.engine import compile_kernels
 from elmo.kernels.device import default_device, move
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.model.language_model import LanguageModel
@@ -186,7 +187,8 @@ def measure(
     If several processes each read a part of the text, their results can be added.
 
     Args:
-        model: Language model. It is switched to evaluation mode during the call.
+        model: Language model. It is switched to evaluation mode and to kernels for fixed weights
+            during the call.
         softmax: Softmax of the model.
         tables: Tables for the words in the text.
         segments: BPTT segments that cover the text once.
@@ -200,8 +202,9 @@ def measure(
         predictions, words, unknown words and characters as counted by the tables.
     """
     device = next(model.parameters()).device
-    was_training = model.training
+    was_training, kernels = model.training, model.kernels
     model.eval()
+    model.kernels = compile_kernels(model.bilm.parameters(), kernels)
     sums = torch.zeros(N_SUMS, dtype=torch.float64)
     state: LSTMState | None = None
     try:
@@ -216,6 +219,7 @@ def measure(
                 sums += _segment_sums(losses, tables, segment)
     finally:
         model.train(was_training)
+        model.kernels = kernels
     return sums
 
 

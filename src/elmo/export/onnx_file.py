@@ -70,7 +70,6 @@ class OnnxFile:
             self._bilm = BiLM(config=config)
         cpu_weights = {name: value.detach().float().cpu() for name, value in weights.items()}
         self._bilm.load_state_dict(cpu_weights, assign=True)
-        self._bilm.use_kernel("reference")
         self._model = graph(self._bilm, storage)
 
     def writers(self, name: str) -> dict[str, Callable[[Path], Any] | None]:

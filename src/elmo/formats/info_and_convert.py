@@ -13,6 +13,7 @@ from elmo.formats.load import is_training_folder, locate, read
 from elmo.formats.model_card import describe, format_value, label
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.training_record import with_labels
+from elmo.kernels.kernel_summary import summarize_kernels
 
 _FORMATS = ("native", "allennlp", "onnx")
 
@@ -56,6 +57,8 @@ def info(config: InfoConfig) -> InfoResult:
         rows["weights"] = model.storage
     if model.vocabulary is not None:
         rows["vocabulary"] = f"{len(model.vocabulary):,} words"
+    lstm = model.config.lstm
+    rows["kernels"] = summarize_kernels(lstm.cell_dim, lstm.projection_dim)
     if DERIVED_FROM in published_attribution(path):  # the published model itself, not a copy
         rows.pop(DERIVED_FROM, None)
     # The model of a training run is in a subfolder.

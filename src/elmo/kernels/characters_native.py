@@ -29,29 +29,14 @@ from elmo.kernels.native_ffi import (
     multiply,
     native_function,
     pack_matrix,
-    run_tasks,
     scratch,
-    split_range,
 )
-from elmo.kernels.packing import pack_once
+from elmo.kernels.native_structs import ConvolutionArgs
+from elmo.kernels.native_threads import run_tasks, split_range
+from elmo.kernels.weight_snapshot import WeightSnapshot
 
 # Filters that are computed together.
 FILTER_BLOCK = 64
-
-
-class _ConvolutionArgs(ctypes.Structure):
-    """The struct `convolution_args` in native.c."""
-
-    _fields_ = (
-        *(
-            (name, ctypes.c_int64)
-            for name in ("words", "length", "n_distinct", "columns", "n_widths")
-        ),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("shapes", "characters", "contributions", "bias", "out")
-        ),
-    )
 
 
 class _PackedFilters(NamedTuple):
@@ -84,13 +69,18 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
 
 
 def convolve_and_pool(
-    characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
+    characters: Tensor,
+    table: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    snapshot: WeightSnapshot,
 ) -> Tensor:
     """Return the maximum of each filter over the positions of each word.
 
     See `characters_reference.convolve_and_pool`.
     """
-    filters = _pack_filters(weights, biases)
+    pack = partial(_pack_filters, weights, biases)
+    filters = snapshot.copy([*weights, *biases], "filters", pack)
     distinct, positions = _distinct_characters(characters, len(table))
     rows = gather_rows(table.detach().contiguous(), distinct, "float32")
     contributions = scratch("characters", filters.weights.n * rows.n * 4)
@@ -105,18 +95,13 @@ def convolve_and_pool(
 
 
 def _pack_filters(weights: Sequence[Tensor], biases: Sequence[Tensor]) -> _PackedFilters:
-    """Return the packed filters, cached until a weight or bias changes."""
-
-    def pack(_: Tensor) -> _PackedFilters:
-        matrix = torch.cat([_contribution_matrix(weight.detach()) for weight in weights])
-        packed = pack_matrix(matrix, "float32")
-        bias = torch.cat(
-            [functional.pad(bias.detach(), (0, -len(bias) % FILTER_BLOCK)) for bias in biases]
-        )
-        shapes = torch.tensor([(weight.shape[2], len(weight)) for weight in weights])
-        return _PackedFilters(packed, torch.zeros(packed.n), bias, shapes)
-
-    return pack_once(weights[0], "filters", pack, (*weights[1:], *biases))
+    matrix = torch.cat([_contribution_matrix(weight.detach()) for weight in weights])
+    packed = pack_matrix(matrix, "float32")
+    bias = torch.cat(
+        [functional.pad(bias.detach(), (0, -len(bias) % FILTER_BLOCK)) for bias in biases]
+    )
+    shapes = torch.tensor([(weight.shape[2], len(weight)) for weight in weights])
+    return _PackedFilters(packed, torch.zeros(packed.n), bias, shapes)
 
 
 def _distinct_characters(characters: Tensor, n_ids: int) -> tuple[Tensor, Tensor]:
@@ -152,7 +137,7 @@ def _pool(
         first: First word.
         last: End of the word range (exclusive).
     """
-    args = _ConvolutionArgs(
+    args = ConvolutionArgs(
         words=last - first,
         length=positions.shape[1],
         n_distinct=n_distinct,

@@ -5,7 +5,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from elmo.kernels.compute_precision import current_precision
 from elmo.kernels.native_ffi import (
     DEPTH_MULTIPLES,
     PANEL,
@@ -13,15 +12,14 @@ from elmo.kernels.native_ffi import (
     NumberFormat,
     PackedWeights,
     can_compute,
-    format_for,
     gather_rows,
     interleave,
     is_float32_inference,
     multiply,
-    pack_weight,
-    run_tasks,
-    split_range,
+    pack_matrix,
 )
+from elmo.kernels.native_threads import run_tasks, split_range
+from elmo.kernels.weight_snapshot import WeightSnapshot
 
 # Columns of the transform and of the gate alternate in blocks of sixteen.
 _interleave_gate = partial(interleave, 2)
@@ -35,15 +33,15 @@ def can_run(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
         and (x.dim() == 2 and x.shape[1] == k and bias.shape == (n,))
         and n % PANEL == 0
         and k % max(DEPTH_MULTIPLES.values()) == 0
-        and can_compute(format_for(current_precision()))
+        and can_compute("float32")
     )
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor, snapshot: WeightSnapshot) -> Tensor:
     """Return `x weightᵀ + bias`, (rows, n), computed in float32."""
-    number_format = format_for("float32")
-    weights, bias = pack_weight(weight, number_format), bias.detach().contiguous()
-    return _multiply_in_parallel(x, weights, bias, number_format, Epilogue.NONE, len(weight))
+    weights = snapshot.copy([weight], "linear", lambda: pack_matrix(weight.detach(), "float32"))
+    bias = bias.detach().contiguous()
+    return _multiply_in_parallel(x, weights, bias, "float32", Epilogue.NONE, len(weight))
 
 
 def can_run_highway(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
@@ -51,10 +49,15 @@ def can_run_highway(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
     return can_run(x, weight, bias) and len(weight) == 2 * weight.shape[1]
 
 
-def highway(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return the output of a highway layer, (rows, dim); see `dispatch.highway`."""
-    number_format = format_for(current_precision())
-    weights = pack_weight(weight, number_format, "highway", _interleave_gate)
+def highway(
+    x: Tensor, weight: Tensor, bias: Tensor, snapshot: WeightSnapshot, number_format: NumberFormat
+) -> Tensor:
+    """Return the output of a highway layer, (rows, dim); see `Kernels.highway`."""
+
+    def pack() -> PackedWeights:
+        return pack_matrix(_interleave_gate(weight.detach()), number_format)
+
+    weights = snapshot.copy([weight], f"highway {number_format}", pack)
     bias = _interleave_gate(bias.detach()).contiguous()
     width = len(weight) // 2
     return _multiply_in_parallel(x, weights, bias, number_format, Epilogue.HIGHWAY, width)

@@ -1,7 +1,7 @@
 """LSTM kernel based on cuDNN, for batches without padding.
 
-cuDNN does not support clipping, padding within a batch or state resets; `dispatch` uses another
-kernel for such calls.
+cuDNN does not support clipping, padding within a batch or state resets; such calls use another
+kernel.
 """
 
 import warnings

@@ -2,8 +2,7 @@
 
 Each thread task computes one direction for a range of rows, in chunks of a few time steps. Tasks do
 not wait for each other. The result of a row does not depend on the other rows, bit for bit.
-Therefore rows with a common prefix are computed only once until they differ, and the result of the
-first step (the begin-of-sentence token) is cached.
+Therefore the state after the boundary token, with which all rows begin, is computed only once.
 """
 
 import ctypes
@@ -15,11 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from elmo.kernels.compute_precision import current_precision
 from elmo.kernels.lstm_call import LSTMCall, LSTMResult
+from elmo.kernels.lstm_native_rows import RowState, blocked_cells, reorder_cells, split_steps
 from elmo.kernels.native_ffi import (
     BYTES_PER_NUMBER,
-    MIN_TASK_WORK,
     PANEL,
     ROW_BLOCK,
     ROW_MULTIPLE,
@@ -31,26 +29,18 @@ from elmo.kernels.native_ffi import (
     allocate_aligned,
     are_valid_indices,
     can_compute,
-    format_for,
     gather_rows,
     interleave,
     is_float32_inference,
     multiply,
     native_function,
-    pack_weight,
+    pack_matrix,
     projection_format,
-    round_up,
-    run_tasks,
     scratch,
-    split_range,
 )
-from elmo.kernels.packing import pack_once
-
-NEEDS = (
-    "a CPU with a C compiler (for int8 with AMX, AVX512-VNNI or ARM's dot products, for bfloat16 "
-    "with AMX or AVX512-BF16), widths that are multiples of 64, known lengths, no resets and no "
-    "gradient"
-)
+from elmo.kernels.native_structs import LSTMArgs
+from elmo.kernels.native_threads import MIN_TASK_WORK, round_up, run_tasks, split_range
+from elmo.kernels.weight_snapshot import WeightSnapshot
 
 # All widths must be a multiple of this.
 WIDTH_MULTIPLE = 64
@@ -79,15 +69,13 @@ MAX_UNIT_BLOCK = 256
 LOW_PRECISION: tuple[NumberFormat, ...] = ("bfloat16", "int8")
 # The gates of each distinct input are computed once, not at each position, up to this many bytes.
 SHARED_BYTES = 2**28
-# Rows with a common prefix are computed as one if that saves at least this fraction of the rows.
-MIN_SHARED_FRACTION = 0.2
-# With fewer rows times bytes of weights a step takes less time than the search for equal rows.
-MIN_PREFIX_WORK = 2**22
+# With fewer rows times recurrent weights a step takes less time than the comparison of the rows.
+MIN_FIRST_STEP_WORK = 2**21
 
 
-def can_run(directions: Sequence[LSTMCall]) -> bool:
+def can_run(directions: Sequence[LSTMCall], number_format: NumberFormat) -> bool:
     """Whether no gradients are needed and the native library supports the calls on this CPU."""
-    return all(map(_is_supported, directions)) and can_compute(format_for(current_precision()))
+    return all(map(_is_supported, directions)) and can_compute(number_format)
 
 
 def _is_supported(direction: LSTMCall) -> bool:
@@ -102,11 +90,18 @@ def _is_supported(direction: LSTMCall) -> bool:
     )
 
 
-def lstm(directions: Sequence[LSTMCall]) -> list[LSTMResult]:
-    """Run the layer over all time steps in each direction; see `lstm_reference.lstm`."""
-    number_format = format_for(current_precision())
+def lstm(
+    directions: Sequence[LSTMCall], snapshot: WeightSnapshot, number_format: NumberFormat
+) -> list[LSTMResult]:
+    """Run the layer over all time steps in each direction; see `lstm_reference.lstm`.
+
+    Args:
+        directions: Layer, input and state of each direction.
+        snapshot: Snapshot that has the weights.
+        number_format: Number format of the products.
+    """
     n_parts = _count_parts(len(directions), directions[0].h.shape[0], number_format)
-    layers = [_NativeLayer(direction, number_format, n_parts) for direction in directions]
+    layers = [_NativeLayer(call, snapshot, number_format, n_parts) for call in directions]
     run_tasks(task for layer in layers for task in layer.input_tasks())
     run_tasks(task for layer in layers for task in layer.step_tasks())
     return [(layer.outputs, layer.h, layer.c) for layer in layers]
@@ -128,51 +123,9 @@ def _count_parts(n_directions: int, n_rows: int, number_format: NumberFormat) ->
 _interleave_gates = partial(interleave, 4)
 
 
-class _LSTMArgs(ctypes.Structure):
-    """The struct `lstm_args` in native.c."""
-
-    _fields_ = (
-        *(
-            (name, ctypes.c_int64)
-            for name in (
-                *("cell", "out", "batch", "first_step", "last_step", "reverse"),
-                *("rows", "n_inputs", "block"),
-            )
-        ),
-        *((name, ctypes.c_float) for name in ("cell_clip", "projection_clip")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                *("gates", "index", "active"),
-                *("recurrent", "recurrent_scale", "projection"),
-                *("cells", "h", "outputs", "state", "state_scale", "hidden", "projection_sums"),
-                "gate_sums",
-            )
-        ),
-    )
-
-
-class _RowState(NamedTuple):
-    """State and outputs of a range of rows, updated by the native kernel.
-
-    Attributes:
-        batch: Number of rows per step in `outputs`.
-        h: Hidden states, (rows, out).
-        cells: Cell states in the layout of native.c, (cell / 16, rows, 16).
-        outputs: Outputs, (time, rows, out).
-    """
-
-    batch: int
-    h: Tensor
-    cells: Tensor
-    outputs: Tensor
-
-
 class _FirstStep(NamedTuple):
-    """Cached result of a first step from a zero state, and everything the result depends on."""
+    """Result of a first step from a zero state, and what it depends on other than the weights."""
 
-    inputs: PackedWeights
-    projection: PackedWeights | None
     bias: Tensor
     clips: tuple[float | None, float | None]
     x: Tensor
@@ -183,9 +136,16 @@ class _FirstStep(NamedTuple):
 class _NativeLayer:
     """One direction of a layer: packed weights, buffers, and the tasks that compute it."""
 
-    def __init__(self, direction: LSTMCall, number_format: NumberFormat, n_parts: int) -> None:
+    def __init__(
+        self,
+        direction: LSTMCall,
+        snapshot: WeightSnapshot,
+        number_format: NumberFormat,
+        n_parts: int,
+    ) -> None:
         assert direction.active is not None
         self.direction = direction
+        self.snapshot = snapshot
         self.number_format = number_format
         self.active = torch.tensor(direction.active, dtype=torch.int64)
         self.batch, self.out = direction.h.shape
@@ -199,14 +159,10 @@ class _NativeLayer:
         )
         make = torch.empty if min(direction.active, default=0) == self.batch else torch.zeros
         self.outputs = make(self.n_steps, self.batch, self.out)
-        self.inputs = pack_weight(direction.weight_ih, number_format, "gates", _interleave_gates)
-        self.recurrent = pack_weight(direction.weight_hh, number_format, "gates", _interleave_gates)
+        self.inputs = self._pack_gates(direction.weight_ih)
+        self.recurrent = self._pack_gates(direction.weight_hh)
         self.projection_format = projection_format(number_format)
-        self.projection: PackedWeights | None = None
-        if direction.weight_hr is not None:
-            self.projection = pack_weight(
-                direction.weight_hr, self.projection_format, "blocks", block=self.block
-            )
+        self.projection = self._pack_projection(direction.weight_hr)
         self.bias = _interleave_gates(direction.bias.detach()).contiguous()
         self.x = direction.x.detach().flatten(0, -2).contiguous()
         self.index = None if direction.index is None else direction.index.long().contiguous()
@@ -218,6 +174,21 @@ class _NativeLayer:
         self.parts = list(self._split_rows(n_parts))
         self.shared_gates: Tensor | None = None
         self.has_shared_gates = False
+
+    def _pack_gates(self, weight: Tensor) -> PackedWeights:
+        def pack() -> PackedWeights:
+            return pack_matrix(_interleave_gates(weight.detach()), self.number_format)
+
+        return self.snapshot.copy([weight], f"gates {self.number_format}", pack)
+
+    def _pack_projection(self, weight: Tensor | None) -> PackedWeights | None:
+        if weight is None:
+            return None
+
+        def pack() -> PackedWeights:
+            return pack_matrix(weight.detach(), self.projection_format, self.block)
+
+        return self.snapshot.copy([weight], f"projection {self.projection_format}", pack)
 
     @cached_property
     def lengths(self) -> Tensor:
@@ -267,9 +238,9 @@ class _NativeLayer:
         if self.shared_gates is not None and not self.has_shared_gates:
             inputs = gather_rows(self.x, None, self.number_format)
             self._multiply_inputs(inputs, self.shared_gates.data_ptr(), (0, 4 * self.cell))
-        n_done = self._run_common_prefixes(first, last)
+        n_done = self._take_first_step(first, last)
         c = self.c[first:last]
-        rows = _RowState(self.batch, self.h[first:last], _blocked_cells(c), self.outputs[:, first:])
+        rows = RowState(self.batch, self.h[first:last], blocked_cells(c), self.outputs[:, first:])
         active = self.active
         if last - first < self.batch:
             active = (active - first).clamp(0, last - first)
@@ -279,11 +250,11 @@ class _NativeLayer:
             # `n_done` steps earlier.
             active, remaining = active[n_done:], range(self.n_steps - n_done)
         counts = active.tolist()
-        turns = list(_split_steps(counts, self.turn_positions, remaining))
+        turns = list(split_steps(counts, self.turn_positions, remaining))
         for steps in reversed(turns) if self.direction.reverse else turns:
             self._run_steps(rows, active, *self._gates_at(first, last, counts, steps), steps)
             yield True
-        _reorder_cells(c, rows.cells, is_reverse=True)
+        reorder_cells(c, rows.cells, is_reverse=True)
 
     def _gates_at(
         self, first: int, last: int, counts: Sequence[int], steps: range
@@ -329,7 +300,7 @@ class _NativeLayer:
 
     def _run_steps(
         self,
-        rows: _RowState,
+        rows: RowState,
         active: Tensor,
         gates: int,
         n_inputs: int,
@@ -340,7 +311,7 @@ class _NativeLayer:
         # A multiple of the row padding here (ROW_MULTIPLE) and in native.c (32).
         n_padded, size = round_up(len(rows.h), 2 * ROW_MULTIPLE), BYTES_PER_NUMBER
         direction, projection = self.direction, self.projection
-        args = _LSTMArgs(
+        args = LSTMArgs(
             cell=self.cell,
             out=self.out,
             batch=rows.batch,
@@ -369,126 +340,63 @@ class _NativeLayer:
         )
         native_function(f"lstm_{self.number_format}")(ctypes.byref(args))
 
-    # -------------------------------------------------------------- rows with a common prefix
+    # -------------------------------------------------------------- first step
 
-    def _run_common_prefixes(self, first: int, last: int) -> int:
-        """Run the first steps once per group of rows with equal prefixes; return the step count."""
-        if (last - first) * self.recurrent.values.numel() < MIN_PREFIX_WORK:
+    def _take_first_step(self, first: int, last: int) -> int:
+        """Compute the first step of a range of rows once if all of them begin alike.
+
+        Sentences begin with the same boundary token, so the state after it is kept for later calls.
+
+        Args:
+            first: First row.
+            last: End of the row range (exclusive).
+
+        Returns:
+            Number of steps done, 0 or 1.
+        """
+        n_rows, lengths = last - first, self.lengths[first:last]
+        if n_rows * 4 * self.cell * self.out < MIN_FIRST_STEP_WORK or lengths.min() < 1:
             return 0
         if self.h[first:last].any() or self.c[first:last].any():
             return 0
-        rows, lengths = torch.arange(first, last), self.lengths[first:last]
-        # Row i has the state `h[group[i]]`, `c[group[i]]`.
-        group = torch.zeros_like(rows)
-        h, c = self.h.new_zeros(1, self.out), self.c.new_zeros(1, self.cell)
-        # A single row shares its first step with earlier calls, and no further step.
-        n_limit = min(int(lengths.min()), 1 if len(rows) == 1 else self.n_steps)
-        n_done = 0
-        while n_done < n_limit:
-            last_steps = lengths - 1 - n_done
-            steps = last_steps if self.direction.reverse else torch.full_like(rows, n_done)
-            inputs = self._inputs_at(steps, rows)
-            new_group, leaders = self._group_rows(group, inputs)
-            state = None
-            if n_done == 0 and len(leaders) == 1:
-                state = self._run_first_step(inputs[:1], len(rows))
-            elif len(leaders) <= (1 - MIN_SHARED_FRACTION) * len(rows):
-                state = self._run_one_step(inputs[leaders], h[group[leaders]], c[group[leaders]])
-            if state is None:
-                break
-            group, (h, c) = new_group, state
-            self.outputs[steps, rows] = h[group]
-            n_done += 1
-        if n_done > 0:
-            self.h[first:last], self.c[first:last] = h[group], c[group]
-        return n_done
+        rows = torch.arange(first, last)
+        steps = lengths - 1 if self.direction.reverse else torch.zeros_like(lengths)
+        inputs = self._inputs_at(steps, rows)
+        x = self.x[inputs]
+        if not torch.equal(x, x[:1].expand_as(x)):
+            return 0
+        state = self._state_after(inputs[:1], n_rows)
+        if state is None:
+            return 0
+        h, c = state
+        self.outputs[steps, rows] = h
+        self.h[first:last], self.c[first:last] = h, c
+        return 1
 
-    def _group_rows(self, group: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Group rows that have the same state after one more input.
+    def _state_after(self, first_input: Tensor, n_rows: int) -> tuple[Tensor, Tensor] | None:
+        """Return h and c after the first input, (1, width), kept for later calls.
 
-        Args:
-            group: Current group of each row.
-            inputs: Next input of each row.
-
-        Returns:
-            New group of each row, and one row (the leader) per group.
+        Returns None for a single row if the state after another input is kept, because a separate
+        step would read all weights a second time.
         """
-        if len(group) == 1:
-            return group, group
-        keys = inputs
-        if self.index is None:
-            # Inputs of an upper layer have no ids: they are equal if their bits are.
-            bits = self.x[inputs].view(torch.int32)
-            keys = (bits.long() * torch.arange(1, 2 * bits.shape[1], 2)).sum(dim=1)
-        new_group = torch.unique(torch.stack([group, keys]), dim=1, return_inverse=True)[1]
-        leaders = torch.empty(int(new_group.max()) + 1, dtype=torch.int64)
-        leaders[new_group] = torch.arange(len(group))
-        if self.index is None and not torch.equal(bits, bits[leaders[new_group]]):
-            return torch.arange(len(group)), torch.arange(len(group))
-        return new_group, leaders
-
-    def _run_first_step(self, inputs: Tensor, n_rows: int) -> tuple[Tensor, Tensor] | None:
-        """Return h and c after the first step, from the cache if possible.
-
-        Returns None for a single row if a different first step is cached, because a separate step
-        would read all weights a second time.
-        """
-        cached: list[_FirstStep] = pack_once(
-            self.direction.weight_hh, f"first step {self.number_format}", lambda _: []
+        call = self.direction
+        weights = [call.weight_hh, call.weight_ih]
+        if call.weight_hr is not None:
+            weights.append(call.weight_hr)
+        kept: list[_FirstStep] = self.snapshot.copy(
+            weights, f"first step {self.number_format}", list
         )
-        x, clips = self.x[inputs], (self.direction.cell_clip, self.direction.projection_clip)
-        for step in cached:
-            if (
-                (step.inputs is self.inputs and step.projection is self.projection)
-                and step.clips == clips
-                and torch.equal(step.bias, self.bias)
-                and torch.equal(step.x, x)
-            ):
+        x, clips = self.x[first_input], (call.cell_clip, call.projection_clip)
+        for step in kept:
+            is_same = step.clips == clips and torch.equal(step.bias, self.bias)
+            if is_same and torch.equal(step.x, x):
                 return step.h, step.c
-        if cached and n_rows == 1:
+        if kept and n_rows == 1:
             return None
-        zero_h, zero_c = self.h.new_zeros(1, self.out), self.c.new_zeros(1, self.cell)
-        h, c = self._run_one_step(inputs, zero_h, zero_c)
-        cached[:] = [_FirstStep(self.inputs, self.projection, self.bias, clips, x, h, c)]
+        h, c = self.h.new_zeros(1, self.out), self.c.new_zeros(1, self.cell)
+        rows = RowState(1, h, blocked_cells(c), torch.empty(1, 1, self.out))
+        gates = (*self._compute_gates(first_input), torch.zeros(1, 1, dtype=torch.int64))
+        self._run_steps(rows, torch.ones(1, dtype=torch.int64), *gates, range(1))
+        reorder_cells(c, rows.cells, is_reverse=True)
+        kept[:] = [_FirstStep(self.bias, clips, x, h, c)]
         return h, c
-
-    def _run_one_step(self, inputs: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Run one step for contiguous rows and return the updated h and c."""
-        n = len(inputs)
-        rows = _RowState(n, h, _blocked_cells(c), torch.empty(1, n, self.out))
-        if self.shared_gates is not None:
-            gates = (self.shared_gates.data_ptr(), len(self.x), inputs)
-        else:
-            gates = (*self._compute_gates(inputs), torch.arange(n))
-        self._run_steps(rows, torch.tensor([n]), *gates, range(1))
-        _reorder_cells(c, rows.cells, is_reverse=True)
-        return h, c
-
-
-def _blocked_cells(c: Tensor) -> Tensor:
-    """Return a copy of contiguous cell states in the layout of native.c."""
-    cells = allocate_aligned(c.numel() * c.element_size())
-    _reorder_cells(c, cells, is_reverse=False)
-    return cells
-
-
-def _reorder_cells(c: Tensor, cells: Tensor, *, is_reverse: bool) -> None:
-    """Copy cell states c, (rows, cell), to the layout of native.c, or back if `is_reverse`."""
-    native_function("reorder_cells")(
-        ctypes.c_void_p(c.data_ptr()),
-        ctypes.c_void_p(cells.data_ptr()),
-        ctypes.c_long(c.shape[0]),
-        ctypes.c_long(c.shape[1]),
-        is_reverse,
-    )
-
-
-def _split_steps(counts: Sequence[int], max_positions: int, steps: range) -> Iterator[range]:
-    """Split steps into ranges of at most `max_positions` positions, but at least one step each."""
-    start, total = steps.start, 0
-    for step in steps:
-        if step > start and total + counts[step] > max_positions:
-            yield range(start, step)
-            start, total = step, 0
-        total += counts[step]
-    yield range(start, steps.stop)

@@ -732,6 +732,51 @@ int supports(int format) {
   return is_built && has_tile_permission();
 }
 
+/* The instructions that the compiler was allowed to use, from which the supported formats follow.
+ * Not derived from HAS_INT8 and so on, so that a test can compare both. */
+const char *instructions(void) {
+#if defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
+  return has_tile_permission() ? "AMX" : "AMX (not permitted)";
+#elif defined(__AVX512BF16__)
+  return "AVX512-BF16";
+#elif defined(__AVX512VNNI__)
+  return "AVX512-VNNI";
+#elif defined(__ARM_FEATURE_DOTPROD) && defined(__aarch64__)
+  return "ARM dot products";
+#else
+  return "float32 vectors";
+#endif
+}
+
+/* A checksum of all bytes. Each chain is a sequence of invertible steps, so that a change of a
+ * single number always changes the checksum. The shift moves high bits down, where the next product
+ * spreads them: changed signs do not cancel out. */
+uint64_t checksum(const char *bytes, long n) {
+  typedef uint32_t uint_vec __attribute__((vector_size(4 * VECTOR)));
+  enum { STRIPE = 128, N = STRIPE / (4 * VECTOR) };
+  uint_vec chains[N], x[N];
+  for (int i = 0; i < N; i++) chains[i] = (uint_vec){0} + (uint32_t)(i + 1) * 0x9e3779b1u;
+  for (long at = 0; at < n; at += STRIPE) {
+    if (n - at >= STRIPE) {
+      memcpy(x, bytes + at, STRIPE);
+    } else {
+      memset(x, 0, STRIPE);
+      memcpy(x, bytes + at, n - at);
+    }
+    for (int i = 0; i < N; i++) {
+      chains[i] = (chains[i] ^ x[i]) * 0x85ebca77u + 0xc2b2ae3du;
+      chains[i] ^= chains[i] >> 15;
+    }
+  }
+  uint64_t total = (uint64_t)n;
+  for (int i = 0; i < N; i++)
+    for (int j = 0; j < VECTOR; j++) {
+      total = (total ^ chains[i][j]) * 0xd6e8feb86659fd93u;
+      total ^= total >> 32;
+    }
+  return total;
+}
+
 /* Use huge pages for fresh memory: random reads of weights and gates would cause TLB misses. */
 void use_huge_pages(char *at, long n) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
@@ -1180,6 +1225,16 @@ INLINE void run_steps(int format, const lstm_args *args) {
     }
   }
   release_tiles(format);
+}
+
+/* Compared with the structures in Python when the library is loaded. */
+#define ABI_VERSION 1
+typedef struct {
+  int64_t abi_version, product_args_size, convolution_args_size, lstm_args_size;
+} library_info;
+void get_library_info(library_info *info) {
+  *info = (library_info){ABI_VERSION, sizeof(product_args), sizeof(convolution_args),
+                         sizeof(lstm_args)};
 }
 
 void product_float32(const product_args *args) { run_product(FLOAT32, args); }

@@ -10,6 +10,7 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from pathlib import Path
 from threading import Lock
 
 from elmo.cache_folder import cache_folder
+from elmo.kernels.native_structs import EXPECTED, LibraryInfo
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ def _library() -> ctypes.CDLL | None:
         return None
     flags = (*FLAGS, _cpu_flag())
     try:
-        path = cache_folder() / f"native-{_fingerprint(compiler, flags)}.so"
+        path = kernel_folder() / f"native-{_fingerprint(compiler, flags)}.so"
         return _load_cached(compiler, flags, path) or _load_uncached(compiler, flags)
     except (OSError, subprocess.SubprocessError) as error:
         logger.warning(
@@ -55,12 +57,62 @@ def _library() -> ctypes.CDLL | None:
     return None
 
 
+def kernel_folder() -> Path:
+    """Return the folder for compiled libraries, which nobody else may write to."""
+    return cache_folder() / "kernels"
+
+
 def _load_cached(compiler: Sequence[str], flags: Sequence[str], path: Path) -> ctypes.CDLL | None:
-    """Load the cached library, compiling it if needed; None if the cache folder is not writable."""
+    """Load the cached library, compiling it if needed; None if the cache folder is not usable."""
     with suppress(OSError):
-        return ctypes.CDLL(str(path))
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for checked in (path.parent, path):
+        if not _is_private(checked):
+            logger.warning(
+                "%s is not used, because it belongs to another user or others can write to it. "
+                "The native kernels are compiled in each process instead. Delete it, or run: "
+                "chmod go-w '%s'",
+                checked,
+                checked,
+            )
+            return None
+    with suppress(OSError):
+        return load_library(path)
     # The file is missing or damaged.
-    return ctypes.CDLL(str(path)) if _compile(compiler, flags, path) else None
+    return load_library(path) if _compile(compiler, flags, path) else None
+
+
+def _is_private(path: Path) -> bool:
+    """Whether a path, if it exists, belongs to this user and nobody else can write to it."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return True
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def load_library(path: Path) -> ctypes.CDLL:
+    """Load a library and check that its functions and structures are those of this package.
+
+    Args:
+        path: Compiled library.
+
+    Raises:
+        OSError: The file is not a library, or one of another version.
+    """
+    loaded = ctypes.CDLL(str(path))
+    info = LibraryInfo()
+    try:
+        loaded.get_library_info(ctypes.byref(info))
+        loaded.checksum.restype = ctypes.c_uint64
+        loaded.instructions.restype = ctypes.c_char_p
+    except AttributeError as error:
+        raise OSError(f"{path} lacks a function: {error}") from None
+    if info.as_tuple() != EXPECTED:
+        raise OSError(
+            f"{path} has ABI version and structure sizes {info.as_tuple()}, expected {EXPECTED}"
+        )
+    return loaded
 
 
 def _load_uncached(compiler: Sequence[str], flags: Sequence[str]) -> ctypes.CDLL:
@@ -69,7 +121,7 @@ def _load_uncached(compiler: Sequence[str], flags: Sequence[str]) -> ctypes.CDLL
         path = Path(folder) / "native.so"
         if not _compile(compiler, flags, path):
             raise OSError(f"{folder} is not writable")
-        return ctypes.CDLL(str(path))
+        return load_library(path)
 
 
 def _compiler() -> list[str] | None:

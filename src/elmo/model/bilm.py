@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import ModelConfig
+from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 from elmo.model.lstm import LSTMStack, LSTMState, StackCall, StepMask, run_stacks
 from elmo.model.token_encoder import TokenEncoder
 
@@ -71,12 +72,6 @@ class BiLM(nn.Module):
         self.forward_lstm = LSTMStack(config=config.lstm)
         self.backward_lstm = LSTMStack(config=config.lstm)
 
-    def use_kernel(self, name: str) -> None:
-        """Select the implementation of all operations by name; see `kernels.dispatch`."""
-        for stack in (self.forward_lstm, self.backward_lstm):
-            stack.kernel = name
-        self.encoder.use_kernel(name)
-
     def forward(
         self,
         rows: Tensor,
@@ -87,6 +82,8 @@ class BiLM(nn.Module):
         token_vectors: Tensor | None = None,
         words_only: bool = False,
         n_layers: int | None = None,
+        *,
+        kernels: Kernels = AUTO_KERNELS,
     ) -> BiLMOutput:
         """Encode the tokens and run both LSTM stacks over them.
 
@@ -103,12 +100,15 @@ class BiLM(nn.Module):
                 because no word vector depends on it. The final state cannot be carried to another
                 call.
             n_layers: Number of LSTM layers to run, from the bottom. Default: all.
+            kernels: Implementation of all operations.
 
         Returns:
             Layers, mask and final state.
         """
-        table = self.encoder(rows) if token_vectors is None else token_vectors
-        return self.contextualize(table, index, mask, state, lengths, words_only, n_layers)
+        table = self.encoder(rows, kernels=kernels) if token_vectors is None else token_vectors
+        return self.contextualize(
+            table, index, mask, state, lengths, words_only, n_layers, kernels=kernels
+        )
 
     def contextualize(
         self,
@@ -119,6 +119,8 @@ class BiLM(nn.Module):
         lengths: Sequence[int] | None = None,
         words_only: bool = False,
         n_layers: int | None = None,
+        *,
+        kernels: Kernels = AUTO_KERNELS,
     ) -> BiLMOutput:
         """Run both LSTM stacks over precomputed token vectors.
 
@@ -130,6 +132,7 @@ class BiLM(nn.Module):
             lengths: Number of tokens in each sentence.
             words_only: Whether to omit the boundary tokens.
             n_layers: Number of LSTM layers to run.
+            kernels: Implementation of the LSTM.
         """
         if mask is None:
             mask = torch.ones_like(index, dtype=torch.bool)
@@ -139,12 +142,12 @@ class BiLM(nn.Module):
                 self.config.lstm, index.shape[0], device=table.device, dtype=table.dtype
             )
         if lengths is None or list(lengths) == sorted(lengths, reverse=True):
-            return self._run(table, index, mask, state, lengths, words_only, n_layers)
+            return self._run(table, index, mask, state, lengths, words_only, n_layers, kernels)
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
         permutation = torch.tensor(order, device=index.device)
         sorted_lengths = [lengths[row] for row in order]
         rows = (index[permutation], mask[permutation], state.select(permutation))
-        output = self._run(table, *rows, sorted_lengths, words_only, n_layers)
+        output = self._run(table, *rows, sorted_lengths, words_only, n_layers, kernels)
         inverse = permutation.argsort()
         direction_pairs = [
             (forward[:, inverse], backward[:, inverse])
@@ -161,6 +164,7 @@ class BiLM(nn.Module):
         lengths: Sequence[int] | None,
         words_only: bool,
         n_layers: int | None,
+        kernels: Kernels,
     ) -> BiLMOutput:
         """Run both LSTM stacks. The lengths, if given, must be in decreasing order."""
         positions = index.t().contiguous()  # (time, batch)
@@ -176,7 +180,7 @@ class BiLM(nn.Module):
             StackCall(self.forward_lstm, table, step_mask, reverse=False, index=forward_index),
             StackCall(self.backward_lstm, table, step_mask, reverse=True, index=backward_index),
         ]
-        (forward, backward), final = run_stacks(calls, state, n_layers=n_layers)
+        (forward, backward), final = run_stacks(calls, state, n_layers=n_layers, kernels=kernels)
         if words_only:
             forward, backward = [x[1:] for x in forward], [x[:-1] for x in backward]
             positions, mask = positions[1:-1], mask[:, 2:]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import RegularizationConfig
+from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 from elmo.model.bilm import BiLM
 from elmo.model.lstm import LSTMLayer, LSTMState, StackCall, StepMask, run_stacks
 
@@ -17,15 +18,24 @@ from elmo.model.lstm import LSTMLayer, LSTMState, StackCall, StepMask, run_stack
 class LanguageModel(nn.Module):
     """Maps a BPTT segment to the hidden vectors that predict its target words."""
 
-    def __init__(self, *, bilm: BiLM, regularization: RegularizationConfig) -> None:
+    def __init__(
+        self,
+        *,
+        bilm: BiLM,
+        regularization: RegularizationConfig,
+        kernels: Kernels = AUTO_KERNELS,
+    ) -> None:
         """Wrap a biLM; the weights are shared, not copied.
 
         Args:
             bilm: Model to train.
             regularization: Dropout rates and other regularizers.
+            kernels: Implementation of all operations. Not an argument of `forward`, because module
+                wrappers such as DDP only pass tensors.
         """
         super().__init__()
         self.bilm = bilm
+        self.kernels = kernels
         self.regularization = regularization
         for stack in (bilm.forward_lstm, bilm.backward_lstm):
             for layer in stack.layers:
@@ -50,7 +60,7 @@ class LanguageModel(nn.Module):
         Returns:
             Hidden vectors, (2, time, batch, projection), and the state h and c after the segment.
         """
-        table = self._drop_words(self.bilm.encoder(rows))
+        table = self._drop_words(self.bilm.encoder(rows, kernels=self.kernels))
         _, n_steps, batch = index.shape
         mask = torch.ones(n_steps, batch, dtype=torch.bool, device=index.device)
         calls: list[StackCall] = []
@@ -59,7 +69,9 @@ class LanguageModel(nn.Module):
             step_mask = StepMask(mask, [batch] * n_steps, direction_resets)
             tokens = functional.embedding(index[direction], table)
             calls.append(StackCall(stack, tokens, step_mask, reverse=False))
-        outputs, state = run_stacks(calls, LSTMState(h, c), dropout=self._drop_input)
+        outputs, state = run_stacks(
+            calls, LSTMState(h, c), dropout=self._drop_input, kernels=self.kernels
+        )
         top_layers = [
             self._drop(layers[-1], self.regularization.output_dropout) for layers in outputs
         ]

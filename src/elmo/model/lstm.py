@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import LSTMConfig
-from elmo.kernels import dispatch
 from elmo.kernels.lstm_call import LSTMCall
+from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,6 @@ class LSTMStack(nn.Module):
             config: LSTM config.
         """
         super().__init__()
-        self.kernel = "auto"
-        """Name of the implementation in `kernels.dispatch`."""
         self.residual = config.residual
         self.layers = nn.ModuleList(LSTMLayer(config=config) for _ in range(config.n_layers))
 
@@ -207,15 +205,18 @@ def run_stacks(
     state: LSTMState,
     dropout: Callable[[Tensor, int], Tensor] | None = None,
     n_layers: int | None = None,
+    *,
+    kernels: Kernels = AUTO_KERNELS,
 ) -> tuple[list[list[Tensor]], LSTMState]:
     """Run stacks of equal depth together, with one kernel call per layer for all of them.
 
     Args:
-        calls: Stacks with their inputs, one per direction. All use the kernel of the first stack.
+        calls: Stacks with their inputs, one per direction.
         state: Initial state of all directions.
         dropout: Function that applies dropout to a layer input, given the input and the layer
             number. Default: no dropout.
         n_layers: Number of layers to run, from the bottom. Default: all.
+        kernels: Implementation of the LSTM.
 
     Returns:
         The output of every layer for each call, (time, batch, dim), and the final state.
@@ -237,7 +238,7 @@ def run_stacks(
             kernel_calls.append(
                 layer.kernel_call(inputs[direction], h, c, call.step_mask, call.reverse, index)
             )
-        results = dispatch.lstm(kernel_calls, calls[0].stack.kernel)
+        results = kernels.lstm(kernel_calls)
         for direction, (call, (out, h, c)) in enumerate(zip(calls, results, strict=True)):
             # The recurrent state is the output before the residual is added.
             has_residual = call.stack.residual and depth > 0

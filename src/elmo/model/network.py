@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from elmo.config import ModelConfig
 from elmo.errors import ConfigError
+from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 from elmo.model.bilm import BiLM, without_boundaries
 from elmo.model.layer_mix import LayerMix, layer_norm
 from elmo.model.losses import Softmax
@@ -91,9 +92,11 @@ class ELMoNetwork(nn.Module):
         mask: Tensor | None = None,
         state: LSTMState | None = None,
         lengths: Sequence[int] | None = None,
+        *,
+        kernels: Kernels = AUTO_KERNELS,
     ) -> ELMoOutput:
         """Run the biLM and mix its layers. The arguments are described in `BiLM.forward`."""
-        output = self.bilm(rows, index, mask, state, lengths)
+        output = self.bilm(rows, index, mask, state, lengths, kernels=kernels)
         layers, mask = output.layers, output.mask
         mixed = self.mix(layers, mask)
         if not self.keep_boundaries:

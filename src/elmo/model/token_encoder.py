@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.config import EncoderConfig
-from elmo.kernels import dispatch
+from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 
 # Number of tokens computed at a time, which bounds the memory of large batches.
 CHUNK_ROWS = {"cpu": 4096, "cuda": 2**16}
@@ -28,13 +28,11 @@ class Highway(nn.Module):
             dim: Dimension of input and output.
         """
         super().__init__()
-        self.kernel = "auto"
-        """Name of the implementation in `kernels.dispatch`."""
         self.linear = nn.Linear(dim, 2 * dim)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *, kernels: Kernels = AUTO_KERNELS) -> Tensor:
         """Apply the layer to vectors (tokens, dim)."""
-        return dispatch.highway(x, self.linear.weight, self.linear.bias, self.kernel)
+        return kernels.highway(x, self.linear.weight, self.linear.bias)
 
 
 class CharacterCNN(nn.Module):
@@ -62,8 +60,6 @@ class CharacterCNN(nn.Module):
             n_highway: Number of highway layers.
         """
         super().__init__()
-        self.kernel = "auto"
-        """Name of the implementation in `kernels.dispatch`."""
         self.embedding = _table(n_characters, character_dim)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(character_dim, count, width) for width, count in filters
@@ -72,17 +68,15 @@ class CharacterCNN(nn.Module):
         n_filters = sum(count for _, count in filters)
         self.highway = nn.ModuleList(Highway(dim=n_filters) for _ in range(n_highway))
 
-    def forward(self, characters: Tensor) -> Tensor:
+    def forward(self, characters: Tensor, *, kernels: Kernels = AUTO_KERNELS) -> Tensor:
         """Map character ids (tokens, characters) to vectors (tokens, filters)."""
         convolutions = [layer for layer in self.convolutions if isinstance(layer, nn.Conv1d)]
         weights = [layer.weight for layer in convolutions]
         biases = [layer.bias for layer in convolutions if layer.bias is not None]
-        pooled = dispatch.convolve_and_pool(
-            characters, self.embedding.weight, weights, biases, self.kernel
-        )
+        pooled = kernels.convolve_and_pool(characters, self.embedding.weight, weights, biases)
         x = pooled.relu() if self.activation == "relu" else pooled.tanh()
         for layer in self.highway:
-            x = layer(x)
+            x = layer(x, kernels=kernels)
         return x
 
 
@@ -111,8 +105,6 @@ class TokenEncoder(nn.Module):
             output_dim: Dimension of a token vector.
         """
         super().__init__()
-        self.kernel = "auto"
-        """Name of the implementation in `kernels.dispatch`."""
         self.characters: CharacterCNN | None = None
         if config.n_characters:
             self.characters = CharacterCNN(
@@ -128,28 +120,23 @@ class TokenEncoder(nn.Module):
         self.projection = nn.Linear(config.width, output_dim) if config.project else None
         self.cached = self.words is not None and config.word_role == "cache"
 
-    def use_kernel(self, name: str) -> None:
-        """Select the implementation of all operations by name; see `kernels.dispatch`."""
-        for module in self.modules():
-            if isinstance(module, TokenEncoder | CharacterCNN | Highway):
-                module.kernel = name
-
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, rows: Tensor, *, kernels: Kernels = AUTO_KERNELS) -> Tensor:
         """Map token rows (tokens, columns) to vectors (tokens, dim)."""
         if not self.cached:
-            return self._compute(rows)
+            return self._compute(rows, kernels)
         assert self.words is not None
         vectors: Tensor = self.words(rows[:, -1])
         unknown = (rows[:, -1] == 0).nonzero().squeeze(1)
         if unknown.numel() == 0:
             return vectors
-        computed = self._compute(rows[unknown]).to(vectors.dtype)
+        computed = self._compute(rows[unknown], kernels).to(vectors.dtype)
         return vectors.index_put((unknown,), computed)
 
-    def _compute(self, rows: Tensor) -> Tensor:
+    def _compute(self, rows: Tensor, kernels: Kernels) -> Tensor:
         chunk_rows = CHUNK_ROWS.get(rows.device.type, CHUNK_ROWS["cpu"])
         if rows.shape[0] > chunk_rows:
-            return torch.cat([self._compute(chunk) for chunk in torch.split(rows, chunk_rows)])
+            chunks = torch.split(rows, chunk_rows)
+            return torch.cat([self._compute(chunk, kernels) for chunk in chunks])
         parts: list[Tensor] = []
         characters = rows
         if self.words is not None:
@@ -157,11 +144,11 @@ class TokenEncoder(nn.Module):
             if not self.cached:
                 parts.append(self.words(rows[:, -1]))
         if self.characters is not None:
-            parts.append(self.characters(characters))
+            parts.append(self.characters(characters, kernels=kernels))
         x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
         if self.projection is not None:
             weight, bias = self.projection.weight, self.projection.bias
             # Not in reduced precision: all layers depend on it, and the product is too small for
             # a noticeable gain.
-            x = dispatch.linear(x, weight, bias, self.kernel)
+            x = kernels.linear(x, weight, bias)
         return x

@@ -15,6 +15,7 @@ from elmo.config import FinetuneConfig, PretrainConfig
 from elmo.corpus.bptt_segments import BPTTSegment
 from elmo.corpus.token_tables import SegmentBatch, TokenTables
 from elmo.errors import ConfigError
+from elmo.kernels.torch_kernels import Kernels
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
@@ -90,8 +91,11 @@ class Learner:
         self.n_streams = streams_per_process(config, fabric.world_size)
         network.requires_grad_(True)
         fabric.to_device(network)
-        self.model = LanguageModel(bilm=network.bilm, regularization=config.regularization)
-        network.bilm.use_kernel(config.run.kernel)
+        self.model = LanguageModel(
+            bilm=network.bilm,
+            regularization=config.regularization,
+            kernels=Kernels(config.run.kernel),
+        )
         self.wrapped = fabric.setup_module(_OpaqueModule(self.model))
         self.head = self._make_head()
         self._broadcast_softmax()

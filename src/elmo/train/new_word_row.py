@@ -16,6 +16,7 @@ from elmo.config import RegularizationConfig
 from elmo.corpus.bptt_segments import read_once
 from elmo.corpus.shards import Split
 from elmo.corpus.token_tables import TokenTables
+from elmo.inference.engine import compile_kernels
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
@@ -78,7 +79,11 @@ def _sample(
     network: ELMoNetwork, tables: TokenTables, split: Split, unknown: int
 ) -> tuple[Tensor, Tensor]:
     """Return hidden vectors (n, dim), and whether the predicted word is unknown, (n,)."""
-    model = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig()).eval()
+    model = LanguageModel(
+        bilm=network.bilm,
+        regularization=RegularizationConfig(),
+        kernels=compile_kernels(network.bilm.parameters()),
+    ).eval()
     state = LSTMState.zeros(network.config.lstm, N_STREAMS, device=torch.device("cpu"))
     vectors, flags = [], []
     segments = read_once(split, n_streams=N_STREAMS, n_steps=N_STEPS, reset=True)

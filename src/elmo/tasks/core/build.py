@@ -9,6 +9,7 @@ from torch import Tensor
 
 from elmo.config import TaskConfig
 from elmo.embed.embedder import ELMo
+from elmo.kernels.torch_kernels import Kernels
 from elmo.model.network import ELMoNetwork
 from elmo.tasks.core.encoder import TaskEncoder
 from elmo.tasks.core.frozen_layers import ComputedLayers, LayerSource, chosen_layers
@@ -102,7 +103,6 @@ def build(
             network = elmo.network
             network.requires_grad_(False)
             network.bilm.requires_grad_(True)
-            network.bilm.use_kernel(config.run.kernel)
             layers = None
         else:
             layers = layers or ComputedLayers(elmo, config.elmo.layers)
@@ -120,6 +120,7 @@ def build(
             if word_vectors is not None and word_vectors.others
             else None,
             n_indicators=task.n_indicators,
+            kernels=Kernels(config.run.kernel),
             **sizes,
         )
         encoder = TaskEncoder(

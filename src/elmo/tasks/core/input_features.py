@@ -15,7 +15,9 @@ from torch.nn import functional
 
 from elmo.config import TaskELMoConfig, WordFeaturesConfig
 from elmo.config.tasks import MAX_WORD_CHARACTERS
+from elmo.inference.engine_slot import EngineSlot
 from elmo.kernels.device import to_device
+from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 from elmo.model.layer_mix import LayerMix
 from elmo.model.network import ELMoNetwork
 from elmo.model.token_encoder import CharacterCNN
@@ -192,6 +194,7 @@ class InputFeatures(nn.Module):
         word_vectors: Tensor | None = None,
         frozen_word_vectors: Tensor | None = None,
         n_indicators: int = 0,
+        kernels: Kernels = AUTO_KERNELS,
     ) -> None:
         """Initialize the features.
 
@@ -206,9 +209,11 @@ class InputFeatures(nn.Module):
             frozen_word_vectors: Vectors of other words, (others, dim), which are never trained.
                 Their row numbers continue after those of `word_vectors`.
             n_indicators: Number of distinct values of the indicator feature; 0 disables it.
+            kernels: Kernels of the ELMo network.
         """
         super().__init__()
         self.network = network
+        self.network_engines, self.character_engines = EngineSlot(kernels), EngineSlot()
         self.chosen = list(chosen)
         self.mix: ELMoMix | None = None
         self.dim = 0
@@ -254,9 +259,9 @@ class InputFeatures(nn.Module):
         if self.characters is not None:
             assert batch.characters is not None
             assert batch.character_index is not None
-            parts.append(
-                functional.embedding(batch.character_index, self.characters(batch.characters))
-            )
+            kernels = self.character_engines.kernels(self.characters.parameters())
+            vectors = self.characters(batch.characters, kernels=kernels)
+            parts.append(functional.embedding(batch.character_index, vectors))
         if self.indicators is not None:
             assert batch.indicators is not None
             parts.append(self.indicators(batch.indicators))
@@ -281,5 +286,7 @@ class InputFeatures(nn.Module):
         assert batch.token_index is not None
         steps = torch.arange(batch.token_index.shape[1], device=batch.mask.device)
         mask = steps < batch.mask.sum(dim=1, keepdim=True) + 2
-        chosen: Tensor = self.network(batch.token_rows, batch.token_index, mask).layers[self.chosen]
+        kernels = self.network_engines.kernels(self.network.bilm.parameters())
+        output = self.network(batch.token_rows, batch.token_index, mask, kernels=kernels)
+        chosen: Tensor = output.layers[self.chosen]
         return chosen

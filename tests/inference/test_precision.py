@@ -6,11 +6,13 @@ import torch
 from conftest import random_model
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
-from elmo.embed import compute_dtype
-from elmo.embed.compute_dtype import resolve_compute_dtype
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
+from elmo.inference import precision as precision_module
+from elmo.inference.engine_slot import EngineSlot
+from elmo.inference.precision import resolve_precision
 from elmo.kernels.native_ffi import can_compute
+from elmo.kernels.torch_kernels import REFERENCE_KERNELS
 
 CPU = torch.device("cpu")
 WIDE = ModelConfig(
@@ -28,7 +30,7 @@ KOREAN = [
     "늙 은 남자 가 강둑 에 앉 아 지나가 는 배 들 을 바라보 았 다 .".split(),
     "2000 년 현재 이 마을 에 는 661 가구 가 살 고 그 중 7.4 % 는 1 인 가구 이 다 .".split(),
 ]
-MIN_COSINE = {"float32": 1 - 1e-6, "bfloat16": 0.999, "int8": 0.99}
+MIN_COSINE = {"float32": 1 - 1e-6, "int8x3": 1 - 1e-6, "bfloat16": 0.999, "int8": 0.99}
 MIN_LAYER0_COSINE = {**MIN_COSINE, "bfloat16": 1 - 4e-6, "int8": 1 - 2e-5}
 
 
@@ -38,15 +40,15 @@ def wide():
 
 
 def set_cpu_support(monkeypatch, *names, onednn=False):
-    monkeypatch.setattr(compute_dtype, "can_compute", lambda name: name in names)
-    monkeypatch.setattr(compute_dtype, "onednn_has_bfloat16", lambda: onednn)
+    monkeypatch.setattr(precision_module, "can_compute", lambda name: name in names)
+    monkeypatch.setattr(precision_module, "onednn_has_bfloat16", lambda: onednn)
 
 
 def test_default_precision_is_the_dtype_of_the_weights(monkeypatch):
     set_cpu_support(monkeypatch, "float32", onednn=True)
     for weights_dtype in (torch.float32, torch.bfloat16, torch.float64):
-        resolved = resolve_compute_dtype(None, weights_dtype, CPU)
-        assert (resolved.weights, resolved.cpu_precision, resolved.results) == (
+        resolved = resolve_precision(None, weights_dtype, CPU)
+        assert (resolved.weights, resolved.number_format, resolved.results) == (
             weights_dtype,
             "float32",
             weights_dtype,
@@ -56,12 +58,12 @@ def test_default_precision_is_the_dtype_of_the_weights(monkeypatch):
 def test_precision_is_resolved_on_a_cpu_that_supports_bfloat16_and_int8(monkeypatch):
     set_cpu_support(monkeypatch, "float32", "bfloat16", "int8")
     for name in ("bfloat16", torch.bfloat16, "auto"):
-        resolved = resolve_compute_dtype(name, torch.float32, CPU)
+        resolved = resolve_precision(name, torch.float32, CPU)
         assert resolved.weights == torch.float32
-        assert resolved.cpu_precision == "bfloat16"
+        assert resolved.number_format == "bfloat16"
         assert resolved.results == torch.bfloat16
-    resolved = resolve_compute_dtype("int8", torch.float32, CPU)
-    assert (resolved.weights, resolved.cpu_precision, resolved.results) == (
+    resolved = resolve_precision("int8", torch.float32, CPU)
+    assert (resolved.weights, resolved.number_format, resolved.results) == (
         torch.float32,
         "int8",
         torch.float32,
@@ -69,11 +71,26 @@ def test_precision_is_resolved_on_a_cpu_that_supports_bfloat16_and_int8(monkeypa
     assert resolved.name == "int8"
 
 
+def test_int8x3_is_a_precision_of_its_own_and_never_chosen_by_auto(monkeypatch):
+    set_cpu_support(monkeypatch, "float32", "int8x3")
+    for name in ("auto", "float32", None):
+        assert resolve_precision(name, torch.float32, CPU).number_format == "float32"
+    resolved = resolve_precision("int8x3", torch.float32, CPU)
+    assert (resolved.number_format, resolved.results, resolved.name) == (
+        "int8x3",
+        torch.float32,
+        "int8x3",
+    )
+    set_cpu_support(monkeypatch, "float32", "int8")
+    with pytest.raises(ConfigError, match=r"'int8x3' needs .* with AMX, and a C compiler"):
+        resolve_precision("int8x3", torch.float32, CPU)
+
+
 def test_cpu_without_bfloat16_and_int8_resolves_auto_to_float32_and_rejects_int8(monkeypatch):
     set_cpu_support(monkeypatch, "float32")
-    assert resolve_compute_dtype("auto", torch.float32, CPU).results == torch.float32
+    assert resolve_precision("auto", torch.float32, CPU).results == torch.float32
     with pytest.raises(ConfigError, match="AVX512-VNNI"):
-        resolve_compute_dtype("int8", torch.float32, CPU)
+        resolve_precision("int8", torch.float32, CPU)
 
 
 @pytest.mark.parametrize("onednn", [False, True])
@@ -83,13 +100,13 @@ def test_half_precision_falls_back_to_float32_on_unsupported_cpus(monkeypatch, h
     set_cpu_support(monkeypatch, "float32", onednn=onednn)
     weights = torch.bfloat16 if onednn and half == torch.bfloat16 else torch.float32
     for precision, weights_dtype in ((half, torch.float32), (None, half), (half, half)):
-        resolved = resolve_compute_dtype(precision, weights_dtype, CPU)
-        assert (resolved.weights, resolved.cpu_precision, resolved.results) == (
+        resolved = resolve_precision(precision, weights_dtype, CPU)
+        assert (resolved.weights, resolved.number_format, resolved.results) == (
             weights,
             "float32",
             half,
         )
-    other_device = resolve_compute_dtype(half, torch.float32, torch.device("meta"))
+    other_device = resolve_precision(half, torch.float32, torch.device("meta"))
     assert (other_device.weights, other_device.results) == (half, half)
 
 
@@ -97,16 +114,16 @@ def test_int8_is_rejected_for_non_float32_weights_and_non_cpu_devices(monkeypatc
     set_cpu_support(monkeypatch, "float32", "bfloat16", "int8")
     for weights_dtype, device in ((torch.bfloat16, CPU), (torch.float32, torch.device("meta"))):
         with pytest.raises(ConfigError, match="precision 'int8' needs a float32 model on a CPU"):
-            resolve_compute_dtype("int8", weights_dtype, device)
+            resolve_precision("int8", weights_dtype, device)
 
 
 @pytest.mark.parametrize("name", MIN_COSINE)
 def test_vectors_in_each_precision_are_close_to_float32(wide, name, monkeypatch):
     if not can_compute(name):
         pytest.skip(f"no kernel computes in {name} here")
-    wide.network.bilm.use_kernel("reference")
+    wide._engines = EngineSlot(REFERENCE_KERNELS)
     expected = wide.encode(SENTENCES)
-    wide.network.bilm.use_kernel("auto")
+    wide._engines = EngineSlot()
     for ours, true in zip(wide.encode(SENTENCES, precision=name), expected, strict=True):
         assert ours.shape == true.shape
         assert ours.dtype == np.float32

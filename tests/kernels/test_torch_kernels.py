@@ -1,6 +1,5 @@
 """Tests of LSTM kernel selection, and of the cuDNN kernel against the reference."""
 
-from functools import partial
 from types import SimpleNamespace
 from typing import get_args
 
@@ -9,9 +8,10 @@ import torch
 
 from elmo.config.training import Kernel
 from elmo.errors import ConfigError
-from elmo.kernels import dispatch, lstm_cudnn, lstm_reference
+from elmo.kernels import lstm_cudnn, lstm_fused, lstm_reference
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.kernels.lstm_call import LSTMCall
+from elmo.kernels.torch_kernels import AUTO_KERNELS, NAMES, Kernels
 
 STEPS, BATCH, DIM, CELL, PROJECTION = 6, 3, 4, 5, 2
 
@@ -66,10 +66,10 @@ def chosen(monkeypatch):
     """Return a function that maps a call to the name of the selected kernel."""
     for module, name in ((lstm_cudnn, "cudnn"), (lstm_reference, "reference")):
         monkeypatch.setattr(module, "lstm", lambda _, _name=name: _name)
-    monkeypatch.setattr(dispatch, "FAST", {"cudnn": lstm_cudnn})
+    monkeypatch.setattr(lstm_fused, "can_run", lambda _: False)
 
     def call(*others, kernel="auto", **changes):
-        return dispatch.lstm([fake_call(**changes), *others], kernel)
+        return Kernels(kernel).lstm([fake_call(**changes), *others])
 
     return call
 
@@ -115,13 +115,13 @@ def test_auto_selects_reference_if_cudnn_is_disabled(chosen, monkeypatch):
     assert chosen() == "reference"
 
 
-def test_dispatch_runs_lstm_with_the_requested_kernel(chosen):
+def test_kernels_run_lstm_with_the_requested_kernel(chosen):
     assert chosen(kernel="cudnn") == "cudnn"
     assert chosen(kernel="reference") == "reference"
 
 
 @pytest.mark.parametrize("changes", UNSUPPORTED, ids=str)
-def test_dispatch_rejects_a_requested_kernel_that_cannot_run(chosen, changes):
+def test_kernels_reject_a_requested_kernel_that_cannot_run(chosen, changes):
     assert chosen(**changes, kernel="reference") == "reference"
     with pytest.raises(ConfigError) as caught:
         chosen(**changes, kernel="cudnn")
@@ -134,24 +134,26 @@ def test_dispatch_rejects_a_requested_kernel_that_cannot_run(chosen, changes):
 def test_unknown_kernel_error_lists_the_known_kernels(chosen):
     with pytest.raises(ConfigError) as caught:
         chosen(kernel="cuda")
-    assert str(caught.value) == "Unknown kernel 'cuda'. Expected one of: auto, cudnn, reference"
+    assert str(caught.value) == (
+        "Unknown kernel 'cuda'. Expected one of: auto, fused, cudnn, reference."
+    )
 
 
-def test_config_accepts_every_kernel_that_supports_gradients():
-    """Only the native kernel has no gradients."""
-    assert {"auto", *dispatch.FAST, "reference"} - {"native"} <= set(get_args(Kernel))
+def test_config_accepts_every_kernel():
+    assert NAMES == get_args(Kernel)
 
 
-@pytest.mark.parametrize(("can", "name"), [("11", "first"), ("01", "second"), ("00", "reference")])
+@pytest.mark.parametrize(("can", "name"), [("11", "fused"), ("01", "cudnn"), ("00", "reference")])
 def test_auto_selects_the_first_kernel_that_can_run(monkeypatch, can, name):
-    def kernel(name, can=True):
-        return SimpleNamespace(can_run=lambda _: can, lstm=lambda calls: (name, calls))
-
-    fast = {"first": kernel("first", can[0] == "1"), "second": kernel("second", can[1] == "1")}
-    monkeypatch.setattr(dispatch, "FAST", fast)
-    monkeypatch.setattr(lstm_reference, "lstm", kernel("reference").lstm)
+    for module, module_name, flag in (
+        (lstm_fused, "fused", can[0]),
+        (lstm_cudnn, "cudnn", can[1]),
+        (lstm_reference, "reference", "1"),
+    ):
+        monkeypatch.setattr(module, "lstm", lambda calls, _name=module_name: (_name, calls))
+        monkeypatch.setattr(module, "can_run", lambda _, _can=flag == "1": _can, raising=False)
     directions = [fake_call(), fake_call(reverse=True)]
-    chosen_name, calls = dispatch.lstm(directions)
+    chosen_name, calls = AUTO_KERNELS.lstm(directions)
     assert chosen_name == name
     assert calls is directions
 
@@ -172,7 +174,7 @@ def test_cudnn_matches_reference(reverse, projected, indexed):
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [lstm_cudnn, lstm_reference, dispatch])
+@pytest.mark.parametrize("kernel", [lstm_cudnn, lstm_reference, AUTO_KERNELS])
 def test_cudnn_call_with_two_directions_equals_two_separate_calls(kernel):
     forward = LSTMCall(**arguments(), **options())
     backward = LSTMCall(**arguments(seed=1), **options(reverse=True))
@@ -198,8 +200,7 @@ def test_cudnn_returns_cell_state_in_its_original_dtype():
 def test_cudnn_on_a_gpu_matches_reference(reverse, projected, dtype):
     tensors = arguments(projected, dtype, "cuda")
     with exact_float32():
-        by_name = partial(dispatch.lstm, kernel="cudnn")
-        actual = with_gradients(by_name, tensors, **options(reverse=reverse))
+        actual = with_gradients(Kernels("cudnn").lstm, tensors, **options(reverse=reverse))
         expected = with_gradients(lstm_reference.lstm, tensors, **options(reverse=reverse))
     tolerance = 1e-12 if dtype == torch.float64 else 2e-4
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)

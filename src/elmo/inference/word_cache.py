@@ -7,14 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import count
 from threading import Lock
-from typing import Any
 from weakref import ref
 
 import torch
 from torch import Tensor
 
 from elmo.errors import ConfigError
-from elmo.kernels.packing import weight_fingerprint
 from elmo.model.token_encoder import TokenEncoder
 
 # Initial number of slots; the number doubles when all are used.
@@ -45,7 +43,7 @@ class WordCache:
         self.n_found = self.n_computed = 0
         self._lock = Lock()
         self._encoder: ref[TokenEncoder] | None = None
-        self._state: Any = None
+        self._state: tuple[object, ...] = ()
         self._slots: OrderedDict[str, int] = OrderedDict()
         self._vectors = torch.empty(0)
 
@@ -57,7 +55,7 @@ class WordCache:
         self,
         words: Sequence[str],
         encoder: TokenEncoder,
-        precision: str,
+        state: tuple[object, ...],
         compute: Callable[[list[str]], Tensor],
     ) -> Tensor:
         """Return the vectors of distinct words, of shape (words, dim).
@@ -65,15 +63,15 @@ class WordCache:
         Args:
             words: Distinct words.
             encoder: Token encoder of the model that the cache belongs to.
-            precision: Description of the precision and the device. The cache is cleared if it
-                differs from that of the previous call, or if the weights have changed.
+            state: Precision, device and identity of the weights. The cache is cleared if they
+                differ from those of the previous call.
             compute: Function that computes the vectors of missing words.
 
         Raises:
             ConfigError: The cache belongs to another model.
         """
         with self._lock:
-            self._bind(encoder, precision)
+            self._bind(encoder, state)
             missing = [word for word in words if word not in self._slots]
             self.n_found += len(words) - len(missing)
             self.n_computed += len(missing)
@@ -105,13 +103,12 @@ class WordCache:
         ]
         return torch.stack(parts)
 
-    def _bind(self, encoder: TokenEncoder, precision: str) -> None:
+    def _bind(self, encoder: TokenEncoder, state: tuple[object, ...]) -> None:
         if self._encoder is not None and self._encoder() is not encoder:
             raise ConfigError(
                 "The word cache belongs to another model. Create one WordCache per model."
             )
         self._encoder = ref(encoder)
-        state = (precision, *map(weight_fingerprint, encoder.parameters()))
         if state != self._state:
             self._slots.clear()
             self._state, self._vectors = state, torch.empty(0)

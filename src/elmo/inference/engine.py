@@ -1,0 +1,126 @@
+"""Inference engine: the weights of a biLM, compiled for a precision and a device."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from elmo.inference.precision import ResolvedPrecision, resolve_precision
+from elmo.kernels.device import can_fuse
+from elmo.kernels.native_ffi import can_compute
+from elmo.kernels.native_kernels import NativeKernels
+from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
+from elmo.kernels.weight_snapshot import WeightSnapshot
+from elmo.model.bilm import BiLM
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Kernels and weights for computing vectors.
+
+    An engine is a snapshot: it does not notice changes of the weights. `EngineSlot` replaces it.
+
+    Attributes:
+        precision: Precision of the computation.
+        kernels: Implementation of all operations.
+        device: Device of the weights.
+        snapshot: Snapshot of the original weights.
+        converted: Weights in the dtype of the computation, by their names in `BiLM`; None if the
+            weights of the model are used.
+    """
+
+    precision: ResolvedPrecision
+    kernels: Kernels
+    device: torch.device
+    snapshot: WeightSnapshot
+    converted: Mapping[str, Tensor] | None = None
+
+    @classmethod
+    def compile(
+        cls,
+        weights: Mapping[str, Tensor],
+        precision: torch.dtype | str | None = None,
+        device: torch.device | None = None,
+        *,
+        kernels: Kernels = AUTO_KERNELS,
+        snapshot: WeightSnapshot | None = None,
+    ) -> "Engine":
+        """Return an engine for the given weights. The native library packs them on first use.
+
+        Args:
+            weights: Weights by their names in `BiLM`, all of the same dtype.
+            precision: A dtype or its name, "int8", "int8x3" or "auto". Default: the dtype of the
+                weights.
+            device: Device of the computation. Default: the device of the weights.
+            kernels: Kernels for operations that the native library does not support. The library
+                is only used with "auto".
+            snapshot: Snapshot of the weights, whose packed copies are reused.
+
+        Raises:
+            ConfigError: The precision is unknown or not supported on the device.
+        """
+        first = next(iter(weights.values()))
+        device = first.device if device is None else device
+        resolved = resolve_precision(precision, first.dtype, device)
+        snapshot = WeightSnapshot(weights.values()) if snapshot is None else snapshot
+        read, converted = snapshot, None
+        if (resolved.weights, device) != (first.dtype, first.device):
+            converted = {
+                name: value.detach().to(device, resolved.weights) for name, value in weights.items()
+            }
+            read = WeightSnapshot(converted.values())
+        is_native = (
+            (kernels.name, device.type, resolved.weights) == ("auto", "cpu", torch.float32)
+        ) and can_compute(resolved.number_format)
+        if is_native:
+            kernels = NativeKernels(read, resolved.number_format)
+        return cls(resolved, kernels, device, snapshot, converted)
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernels: "native", "fused", "cudnn" or "reference"."""
+        if isinstance(self.kernels, NativeKernels):
+            return "native"
+        if self.kernels.name != "auto" or self.device.type != "cuda":
+            return self.kernels.name if self.kernels.name != "auto" else "reference"
+        return "fused" if can_fuse(torch.empty(0, device=self.device)) else "cudnn"
+
+    def call(self, bilm: BiLM, function: Callable[[BiLM], T]) -> T:
+        """Call a function with a biLM, which has the weights of the engine during the call."""
+        if self.converted is None:
+            return function(bilm)
+        weights = {f"bilm.{name}": value for name, value in self.converted.items()}
+        result: T = functional_call(BiLMCaller(bilm), weights, (function,))
+        return result
+
+
+class BiLMCaller(nn.Module):
+    """Module whose `forward` passes a biLM to a function, as `functional_call` needs it."""
+
+    def __init__(self, bilm: BiLM) -> None:
+        """Wrap a biLM. The names of its weights start with `bilm.`, as in `ELMoNetwork`."""
+        super().__init__()
+        self.bilm = bilm
+
+    def forward(self, function: Callable[[BiLM], T]) -> T:
+        """Return the result of the function."""
+        return function(self.bilm)
+
+
+def compile_kernels(weights: Iterable[Tensor], kernels: Kernels = AUTO_KERNELS) -> Kernels:
+    """Return kernels for a computation in float32 during which the weights do not change.
+
+    Args:
+        weights: Weights of the model.
+        kernels: Kernels for operations that the native library does not support.
+    """
+    named = {str(number): weight for number, weight in enumerate(weights)}
+    first = next(iter(named.values()))
+    if first.device.type != "cpu" or first.dtype != torch.float32:
+        return kernels
+    return Engine.compile(named, kernels=kernels).kernels

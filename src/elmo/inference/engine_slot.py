@@ -1,0 +1,121 @@
+"""Keeps the compiled engines of a model and drops them when a weight changes."""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from elmo.inference.engine import Engine
+from elmo.inference.precision import ResolvedPrecision, resolve_precision
+from elmo.kernels.native_ffi import NumberFormat, can_compute
+from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
+from elmo.kernels.weight_snapshot import WeightSnapshot, packing_lock
+
+logger = logging.getLogger(__name__)
+
+# A call that computes at least this many positions compares all weights with their checksums, which
+# takes less than 2 % of its time.
+CHECKSUM_POSITIONS: dict[NumberFormat, int] = {
+    "float32": 512,
+    "int8x3": 1024,
+    "bfloat16": 1024,
+    "int8": 1024,
+}
+
+
+class EngineSlot:
+    """The engines of a model, one per precision.
+
+    Before each use the weights are compared with those that the engines were compiled from; packed
+    copies of changed weights are dropped. Writes that PyTorch does not count, such as those through
+    `weight.data`, are detected by calls of many positions only; `drop` covers the others.
+
+    The slot is empty after copying or pickling. If a part of the model is moved to another device,
+    its old weights are kept until the next use or `drop`.
+    """
+
+    def __init__(self, kernels: Kernels = AUTO_KERNELS) -> None:
+        """Create an empty slot.
+
+        Args:
+            kernels: Kernels for operations that the native library does not support. The library
+                is only used with "auto".
+        """
+        self._kernels = kernels
+        self.drop()
+
+    def __reduce__(self) -> tuple[type["EngineSlot"], tuple[Kernels]]:
+        """Copy and pickle an empty slot."""
+        return EngineSlot, (self._kernels,)
+
+    def drop(self) -> None:
+        """Drop all engines. Word caches are cleared on their next use."""
+        self._snapshot = WeightSnapshot()
+        self._engines: dict[ResolvedPrecision, Engine] = {}
+
+    def engine(
+        self,
+        weights: Mapping[str, Tensor],
+        precision: torch.dtype | str | None = None,
+        n_positions: int = 0,
+    ) -> Engine:
+        """Return an engine for the current weights.
+
+        Args:
+            weights: Weights of the model by their names in `BiLM`.
+            precision: See `Engine.compile`.
+            n_positions: Number of positions that will be computed.
+        """
+        first = next(iter(weights.values()))
+        resolved = resolve_precision(precision, first.dtype, first.device)
+        if any(type(weight) is not nn.Parameter for weight in weights.values()):
+            # Replaced for a single call, by `functional_call` for example.
+            return Engine.compile(weights, precision, kernels=self._kernels)
+        full = n_positions >= CHECKSUM_POSITIONS[resolved.number_format]
+        snapshot = self._snapshot.updated(weights.values(), full=full)
+        engine = self._engines.get(resolved)
+        if engine is not None and engine.snapshot is snapshot:
+            return engine
+        with packing_lock():
+            # Another thread may have replaced it in the meantime.
+            snapshot = self._snapshot.updated(weights.values(), full=full)
+            if snapshot is not self._snapshot:
+                self._snapshot, self._engines = snapshot, {}
+            if resolved in self._engines:
+                return self._engines[resolved]
+            engine = Engine.compile(weights, precision, kernels=self._kernels, snapshot=snapshot)
+            if first.device.type == "cpu":
+                # On a GPU converted weights are not kept: it has no checksums, and converting them
+                # takes little time.
+                self._engines[resolved] = engine
+        logger.debug(
+            "Computing on %s with %s kernels in %s (requested: %s).",
+            engine.device,
+            engine.kernel,
+            engine.precision.name,
+            precision or "dtype of the weights",
+        )
+        return engine
+
+    def kernels(self, weights: Iterable[Tensor], n_positions: int = 0) -> Kernels:
+        """Return kernels for the current weights as they are, without conversion.
+
+        Args:
+            weights: Weights of the model.
+            n_positions: Number of positions that will be computed.
+        """
+        if (
+            self._kernels.name != "auto"
+            # A compiled graph has its own kernels, and a trace would contain the packed weights.
+            or torch.compiler.is_compiling()
+            or torch._C._get_tracing_state() is not None
+            or torch._C._are_functorch_transforms_active()
+            or not can_compute("float32")
+        ):
+            return self._kernels
+        named = {str(number): weight for number, weight in enumerate(weights)}
+        first = next(iter(named.values()))
+        if first.device.type != "cpu" or first.dtype != torch.float32:
+            return self._kernels
+        return self.engine(named, None, n_positions).kernels
