@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pyarrow
@@ -89,6 +90,17 @@ def test_json_lines_are_recognized_in_any_file_and_standard_input(tmp_path, monk
         file = InputFile(name)
         assert file.format == "jsonl"
         assert [dict(record.values) for record in file.records()] == expected
+
+
+def test_field_that_is_missing_after_the_first_json_record_is_null(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"id": 1, "text": "a"}\n{"text": "b"}\n{"id": 3}\n')
+    required = {"id": "--id-column", "text": "--text-column"}
+    found = values(str(path), columns=required)
+    assert found == [{"id": 1, "text": "a"}, {"id": None, "text": "b"}, {"id": 3, "text": None}]
+    path.write_text('{"text": "b"}\n{"id": 1, "text": "a"}\n')
+    call = partial(values, str(path), columns=required)
+    assert_error(call, "line 1 has no field 'id'", "write null")
 
 
 def test_parquet_is_recognized_in_any_uncompressed_file(tmp_path, monkeypatch):

@@ -26,6 +26,7 @@ from elmo.corpus.shards import HEADER, CorpusHeader, Split
 from elmo.errors import ConfigError, ElmoError
 from elmo.evaluate import perplexity
 from elmo.evaluate.perplexity import (
+    EvaluateResult,
     Perplexity,
     evaluate,
     exp,
@@ -393,7 +394,12 @@ def test_bits_per_character_are_log2_of_perplexity_if_all_characters_are_words(t
 def test_unknown_words_are_reported_to_lower_the_bits_per_character(tmp_path):
     note = "the bits per character and per word are too low"
     assert note in str(Perplexity(2.0, 4.0, 5, 3, 1, 8))
-    assert "different vocabularies cannot be compared" in str(Perplexity(2.0, 4.0, 5, 3, 1, 8))
+    perplexity = Perplexity(2.0, 4.0, 5, 3, 1, 8)
+    result = EvaluateResult(perplexity, "m", "reset", None, "line", 1, None)
+    assert "only be compared with --common-vocab" in str(result)
+    result = dataclasses.replace(result, common_vocab="v.txt")
+    assert "can be compared with those of other models" in str(result)
+    assert "only" not in str(result).splitlines()[-1]
     assert note not in str(Perplexity(2.0, 4.0, 5, 3, 0, 8))
 
 

@@ -136,9 +136,10 @@ class InputFile:
         is a record with the column `text`, even if it is blank.
 
         Args:
-            columns: Columns that every record must have, each with the option that selects it, for
-                error messages. From Parquet files, only these columns are read. Default: no column
-                is required, and all are read.
+            columns: Columns that the records must have, each with the option that selects it, for
+                error messages; in JSON lines it is enough if the first record has them. From
+                Parquet files, only these columns are read. Default: no column is required, and all
+                are read.
 
         Raises:
             InputError: If the file is damaged or lacks a column.
@@ -172,10 +173,14 @@ class InputFile:
         )
 
     def _json_records(self, required: dict[str, str]) -> Iterator[InputRecord]:
+        """Yield JSON records; a field that is missing after the first record counts as null."""
+        nulls: dict[str, None] = {}
         for number, line in self._lines():
             if line.strip():
                 location = f"{self.label}: line {number}"
-                yield InputRecord(location, number, parse_json_record(line, location, required))
+                values = parse_json_record(line, location, {} if nulls else required)
+                nulls = nulls or dict.fromkeys(required)
+                yield InputRecord(location, number, nulls | values)
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         """Yield line numbers and lines, without line ends."""
@@ -286,7 +291,10 @@ def parse_json_record(line: str, location: str, required: Mapping[str, str]) -> 
         if line.strip() in ("[", "{"):
             command = "jq -c '.[]'" if line.strip() == "[" else "jq -c ."
             remedy = f"The JSON document has several lines; write one record per line ({command})."
-        raise InputError(f"{location} is not a JSON record: {error}. {remedy}") from None
+        reason = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            reason = f"{error.msg} (character {error.colno} of the line)"
+        raise InputError(f"{location} is not a JSON record: {reason}. {remedy}") from None
     if not isinstance(record, dict):
         remedy = " Write one record per line (jq -c '.[]')." if isinstance(record, list) else ""
         raise InputError(
@@ -297,8 +305,8 @@ def parse_json_record(line: str, location: str, required: Mapping[str, str]) -> 
         if field not in record:
             raise InputError(
                 f"{location} has no field {field!r} (found: {listing(list(record), MAX_LISTED)}). "
-                f"Set {option} to another field, or use --input-format text to read the file as "
-                "plain text."
+                f"Set {option} to another field, write null if the record has no value, or use "
+                "--input-format text to read the file as plain text."
             )
     return record
 

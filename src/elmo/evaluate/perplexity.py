@@ -140,8 +140,7 @@ class Perplexity:
         if self.n_unknown:
             notes.append(
                 "An unknown word only costs the bits of <UNK>, so the bits per character and per "
-                "word are too low. Perplexities of models with different vocabularies cannot be "
-                "compared."
+                "word are too low."
             )
         if self.characters_estimated:
             notes.append(
@@ -298,6 +297,7 @@ class EvaluateResult:
         split: The split of a prepared corpus; None for text.
         sentences: How a text was split into sentences, "line" or "split"; None for a corpus.
         n_sentences: Number of sentences.
+        common_vocab: The common vocabulary, outside of which words counted as unknown.
     """
 
     perplexity: Perplexity
@@ -306,6 +306,7 @@ class EvaluateResult:
     split: str | None
     sentences: str | None
     n_sentences: int
+    common_vocab: str | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data."""
@@ -324,7 +325,17 @@ class EvaluateResult:
     def __str__(self) -> str:
         """Return the result as text of several lines."""
         text = f"sentences {self.sentences}" if self.split is None else f"split {self.split}"
-        return f"{self.model}, state {self.state}, {text}\n{self.perplexity}"
+        lines = [f"{self.model}, state {self.state}, {text}", str(self.perplexity)]
+        if self.common_vocab is not None:
+            lines.append(
+                "These figures can be compared with those of other models on the same text with "
+                f"--common-vocab {self.common_vocab}."
+            )
+        elif self.perplexity.n_unknown:
+            lines.append(
+                "Models with different vocabularies can only be compared with --common-vocab."
+            )
+        return "\n".join(lines)
 
 
 def evaluate(config: EvaluateConfig) -> EvaluateResult:
@@ -376,6 +387,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
         text.split_name,
         text.sentences,
         split.n_sentences,
+        config.common_vocab,
     )
     tokenizer = model.config.text.tokenizer
     if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE:

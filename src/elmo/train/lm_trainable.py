@@ -204,8 +204,7 @@ class LMTrainable:
         fabric, stream = self.fabric, self.config.stream
         if "valid" not in self.job.corpus.splits:
             return None
-        most = RESET_STREAMS if stream.reset else CARRY_STREAMS
-        each = max(1, min(stream.batch_size, most) // fabric.world_size)
+        each = max(1, self._max_heldout_rows // fabric.world_size)
         segments = read_once(
             self.job.corpus.splits["valid"],
             n_streams=each * fabric.world_size,
@@ -233,6 +232,12 @@ class LMTrainable:
         if step > self.job.softmax_steps:
             self._check(self.evaluation(numbers).loss, step)
         return numbers
+
+    @property
+    def _max_heldout_rows(self) -> int:
+        """Largest batch size of evaluations on the held-out text."""
+        stream = self.config.stream
+        return min(stream.batch_size, RESET_STREAMS if stream.reset else CARRY_STREAMS)
 
     def evaluation(self, numbers: list[float]) -> Perplexity:
         """Return the perplexity computed from the sums returned by `measure`."""
@@ -333,6 +338,7 @@ class LMTrainable:
             self.evaluation(state.best) if state.best else None,
             note,
             self.evaluation(state.before) if state.before else None,
+            carried_rows=0 if self.config.stream.reset else self._max_heldout_rows,
             is_first=self.fabric.is_global_zero,
         )
 

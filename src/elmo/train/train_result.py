@@ -21,6 +21,8 @@ class TrainResult:
         best: The best evaluation; None without held-out text.
         note: Description of how the run ended.
         before: The evaluation before fine-tuning; None after pretraining.
+        carried_rows: Batch size of the evaluations, if the LSTM state was carried over in them; 0
+            if it was reset for each sentence.
         is_first: Whether this is the first process of the run; the summary is empty in all others.
     """
 
@@ -31,6 +33,7 @@ class TrainResult:
     best: Perplexity | None
     note: str
     before: Perplexity | None = None
+    carried_rows: int = 0
     is_first: bool = True
 
     def __str__(self) -> str:
@@ -45,6 +48,11 @@ class TrainResult:
             lines += comparison(self.before, self.best)
         elif self.best is not None:
             lines += ["best on held-out text:", str(self.best)]
+        if self.best is not None and self.carried_rows:
+            lines.append(
+                "The LSTM state was carried over from batch to batch; elmo evaluate resets it for "
+                f"each sentence unless --state carry --batch-size {self.carried_rows} is given."
+            )
         if (Path(self.out) / MODEL).is_dir():
             lines.append(f"model: {Path(self.out) / MODEL}")
         return "\n".join(lines)
