@@ -17,10 +17,10 @@ import sys
 from dataclasses import replace
 
 from elmo import ELMo
-from elmo.config import TaskConfig
 from elmo.config.serialization import load_config, presets
-from elmo.tasks.core.build import splitter
+from elmo.tasks.build import splitter
 from elmo.tasks.load_examples import read_examples
+from elmo.tasks.task_config import TaskConfig
 
 
 def main() -> None:

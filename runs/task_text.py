@@ -9,9 +9,9 @@ Without --dev, both are parts of the training set, split as `elmo task fit` spli
 import argparse
 from pathlib import Path
 
-from elmo.config import TaskConfig
 from elmo.config.serialization import load_config, presets
 from elmo.tasks.load_examples import training_examples
+from elmo.tasks.task_config import TaskConfig
 
 
 def main() -> None:

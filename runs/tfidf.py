@@ -9,10 +9,10 @@ weighted character n-grams, also across word boundaries (scikit-learn); nothing 
 import argparse
 import json
 
-from elmo.config import TaskConfig
 from elmo.config.serialization import load_config, presets
 from elmo.tasks.core.label_scores import label_scores
 from elmo.tasks.load_examples import read_examples
+from elmo.tasks.task_config import TaskConfig
 
 
 def main() -> None:

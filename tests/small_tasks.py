@@ -7,7 +7,6 @@ import torch
 from conftest import random_model
 from lightning.fabric import Fabric
 
-from elmo.config import TaskConfig
 from elmo.config.serialization import from_dict, leaves
 from elmo.embed.embedder import ELMo
 from elmo.tasks.core.example import Example
@@ -15,6 +14,8 @@ from elmo.tasks.core.loaded_elmo import load_elmo
 from elmo.tasks.core.passage import Passage
 from elmo.tasks.fit import prepare
 from elmo.tasks.question_answering.gold_answers import GoldAnswers
+from elmo.tasks.registry import TASKS
+from elmo.tasks.task_config import TaskConfig
 
 GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
 THINGS = ("film", "story", "Play", "end")
@@ -104,7 +105,9 @@ def write_elmo(folder, seed=0, **settings):
 
 
 # Computed once: `leaves` reads help texts from the source, which is slower than some tests.
-OPTION_PATHS = {leaf.name: leaf.path for leaf in leaves(TaskConfig)}
+OPTION_PATHS = {
+    leaf.name: leaf.path for task in TASKS for leaf in leaves(TaskConfig, data={"task": task})
+}
 
 
 def task_config(out, **settings):
@@ -120,7 +123,7 @@ def task_config(out, **settings):
 def make_fitted_task(out, train=LABELED, dev=(), **settings):
     """Return a task model that has its initial weights."""
     config = task_config(out, **settings)
-    return prepare(config, load_elmo(config), train, dev)
+    return prepare(config, load_elmo(config.elmo), train, dev)
 
 
 def fabric():

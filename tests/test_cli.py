@@ -30,6 +30,7 @@ from elmo.config import (
 )
 from elmo.config.serialization import leaves, load_config, presets
 from elmo.embed.embedder import ELMo
+from elmo.tasks.task_flags import HIDDEN
 
 RUNNER = CliRunner()
 
@@ -52,7 +53,8 @@ def test_help_of_every_command_shows_examples_and_all_fields():
         assert f"elmo {word}" in shown.output
         for leaf in leaves(command.config):
             name = leaf.name.upper() if leaf.name in command.positional else leaf.flag
-            assert (name in shown.output) == (leaf.name not in command.hidden)
+            hidden = HIDDEN if word == "task fit" else ()
+            assert (name in shown.output) == (leaf.name not in hidden)
 
 
 def test_help_lists_commands_in_order_of_use_on_one_line_each():
@@ -80,6 +82,46 @@ def test_help_of_task_fit_shows_the_defaults_of_the_tasks():
     assert epochs.endswith("tagging: 10")
     batch_size = shown.split("--batch-size <int>")[1].split("]")[0]
     assert batch_size.endswith("[coreference: 1")
+
+
+def help_of_task(*words):
+    arguments = ["task", "fit", *words, "--help"]
+    return RUNNER.invoke(cli.application(arguments), arguments).output
+
+
+def test_help_of_a_task_shows_only_its_options_and_its_defaults():
+    shown = {name: help_of_task(name) for name in ("sick", "tagging", "ynat", "wsd", "litbank")}
+    for flag, tasks in {
+        "--crf": {"tagging"},
+        "--metric": {"sick", "ynat"},
+        "--char-ngrams": {"ynat"},
+        "--indicator-dim": {"sick", "litbank"},
+        "--max-mention-words": {"litbank"},
+        "--text-column": {"sick", "tagging", "ynat"},
+        "--wordnet": {"wsd"},
+        "--epochs": {"sick", "tagging", "ynat", "litbank"},
+        "--train": set(shown),
+    }.items():
+        assert {name for name in shown if f"\n  {flag} " in shown[name]} == tasks, flag
+    assert "[default: 12]" in shown["sick"].split("--epochs")[1].split("--", 1)[0]
+    assert "--reader <auto|coreference|gap>" in shown["litbank"]
+
+
+def test_help_of_a_task_follows_from_its_config_file_and_flags(tmp_path):
+    file = tmp_path / "x.yaml"
+    file.write_text("encoder: {crf: false}\ntask: tagging\n")
+    assert "--scheme" in help_of_task("--seeds", "2", "--gamma", str(file))
+    assert "--wordnet" in help_of_task(str(file), "--task=word_senses")
+    # Nothing names a task.
+    assert "--wordnet" in help_of_task("--out", "sick")
+    assert "--wordnet" in help_of_task("missing.yaml")
+
+
+def test_flag_of_another_task_is_an_error_that_names_the_task():
+    arguments = ["task", "fit", "sick", "--out", "x", "--no-crf"]
+    done = RUNNER.invoke(cli.application(arguments), arguments)
+    assert done.exit_code == 2
+    assert "--crf does not apply to sentence_pairs." in done.stderr
 
 
 def test_long_list_of_choices_is_shown_in_the_help_text_of_the_option():
@@ -480,7 +522,9 @@ def test_importing_embed_file_does_not_import_h5py_or_sharded_job():
 def test_flags_are_only_built_for_the_requested_command(monkeypatch):
     built = []
     monkeypatch.setattr(
-        cli, "_command_function", lambda command: built.append(command.function) or (lambda: None)
+        cli,
+        "_command_function",
+        lambda command, flags: built.append(command.function) or (lambda: None),
     )
     for typed, functions in (
         (["embed", "task", "fit"], ["elmo.embed.embed_file:embed"]),

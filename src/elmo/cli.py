@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from types import FrameType, MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -37,15 +37,16 @@ from elmo.config import (
     InfoConfig,
     PrepareConfig,
     PretrainConfig,
-    TaskConfig,
     TaskEvaluateConfig,
     TaskPredictConfig,
     VocabConfig,
 )
 from elmo.config.serialization import Leaf, leaves, load_config, presets
-from elmo.config.tasks import TASK_SYNONYMS
 from elmo.errors import ConfigError, ElmoError, shortened
 from elmo.kernels.native_library import library
+from elmo.tasks.registry import synonyms
+from elmo.tasks.task_config import TaskConfig
+from elmo.tasks.task_flags import all_leaves, inapplicable_flags, named_config, task_leaves
 from elmo.threads import BusyCores, choose_threads
 
 
@@ -61,7 +62,6 @@ class Command(NamedTuple):
         presets: For each type of preset, the subfolder that contains the presets.
         synonyms: Names that users may try instead of a preset, with the preset to suggest.
         is_native: Whether the command will probably need the native kernels.
-        hidden: Fields without a flag, because the command only supports their default.
         shows_threads: Whether to print a reduced number of threads. It does not matter for commands
             that only read and write files.
     """
@@ -73,7 +73,6 @@ class Command(NamedTuple):
     presets: Mapping[str, str] = MappingProxyType({})
     synonyms: Mapping[str, str] = MappingProxyType({})
     is_native: bool = False
-    hidden: tuple[str, ...] = ()
     shows_threads: bool = True
 
 
@@ -97,8 +96,7 @@ COMMANDS = {
         ("config",),
         file="preset|file",
         presets={"task": "task_types", "data set": "tasks"},
-        synonyms=TASK_SYNONYMS,
-        hidden=("devices", "num_nodes", "strategy", "accumulate"),
+        synonyms=synonyms(),
     ),
     "task evaluate": Command(TaskEvaluateConfig, "elmo.tasks.predict:evaluate", ("model", "input")),
     "task predict": Command(
@@ -202,9 +200,55 @@ def application(typed: Sequence[str] | None = None) -> typer.Typer:
         text = inspect.cleandoc(command.config.__doc__ or "").replace("Examples:", "\b\nExamples:")
         short = re.split(r"\.(?:\s|$)", text)[0] + "."
         is_named = named is None or words.split() == named[: len(outer) + 1]
-        function = _command_function(command) if is_named else _unnamed_command
-        parent.command(word, cls=SectionedCommand, help=text, short_help=short)(function)
+        cls: type[SectionedCommand] = SectionedCommand
+        function: Callable[..., None] = _unnamed_command
+        if is_named:
+            flags = _flags(command, [] if typed is None else _arguments(typed, words))
+            function = _command_function(command, flags)
+            inapplicable = {"inapplicable": flags.inapplicable}
+            cls = cast(type[SectionedCommand], type(cls.__name__, (cls,), inapplicable))
+        parent.command(word, cls=cls, help=text, short_help=short)(function)
     return app
+
+
+class Flags(NamedTuple):
+    """The flags of a command.
+
+    Attributes:
+        leaves: Fields of the config that have a flag or are positional arguments.
+        inapplicable: Flags that do not apply to the named task, with an error message.
+        are_of_task: Whether the defaults are those of the named task.
+    """
+
+    leaves: list[Leaf]
+    inapplicable: Mapping[str, str] = MappingProxyType({})
+    are_of_task: bool = False
+
+
+def _arguments(typed: Sequence[str], words: str) -> list[str]:
+    """Return the arguments after the words of a command."""
+    rest = list(typed)
+    for word in words.split():
+        rest = rest[rest.index(word) + 1 :]
+    return rest
+
+
+def _flags(command: Command, arguments: Sequence[str]) -> Flags:
+    """Return the flags of a command; those of `task fit` depend on the named task."""
+    if command.config is not TaskConfig:
+        return Flags(leaves(command.config))
+    config = named_config(arguments, _known_presets(command), command.synonyms)
+    if config is None:
+        return Flags(all_leaves())
+    shown = task_leaves(config)
+    return Flags(shown, inapplicable_flags(config, shown), are_of_task=True)
+
+
+def _known_presets(command: Command) -> dict[str, Path]:
+    known: dict[str, Path] = {}
+    for folder in command.presets.values():
+        known |= presets(folder)
+    return known
 
 
 def _unnamed_command() -> None:
@@ -223,6 +267,9 @@ class OrderedGroup(TyperGroup):
 class SectionedCommand(TyperCommand):
     """Command whose help groups options under headings, which typer only supports with rich."""
 
+    # Flags that other tasks have, with an error message.
+    inapplicable: ClassVar[Mapping[str, str]] = {}
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, and explain how to replace an option of earlier programs."""
         replaced: dict[str, str] = {}
@@ -236,8 +283,10 @@ class SectionedCommand(TyperCommand):
                 flag: f"{flag} is an option of allennlp elmo. {remedy}."
                 for flag, remedy in ALLENNLP_FLAGS.items()
             }
+        replaced |= self.inapplicable
         for word in args:
-            if message := replaced.get(word.split("=")[0]):
+            flag = word.split("=")[0]
+            if message := replaced.get(flag) or replaced.get(flag.replace("--no-", "--", 1)):
                 typer.echo(f"elmo: {message}", err=True)
                 raise typer.Exit(WRONG_USAGE)
         ctx.allow_extra_args = ctx.info_name == "embed"
@@ -272,9 +321,9 @@ def _renamed_flag(word: str) -> str:
     return f"{RENAMED_FLAGS.get(flag, flag)}{equals}{value}"
 
 
-def _command_function(command: Command) -> Callable[..., None]:
+def _command_function(command: Command, flags: Flags) -> Callable[..., None]:
     """Create a function whose parameters are the config fields, for typer to inspect."""
-    fields = [leaf for leaf in leaves(command.config) if leaf.name not in command.hidden]
+    fields = flags.leaves
 
     def run(**values: Any) -> None:
         debug, as_json = values.pop("debug"), values.pop("as_json")
@@ -291,7 +340,8 @@ def _command_function(command: Command) -> Callable[..., None]:
 
         _run(make_config, command, debug, as_json)
 
-    parameters = [_parameter(leaf, command) for leaf in fields]
+    notes = _task_defaults(None if flags.are_of_task else command.presets.get("task"))
+    parameters = [_parameter(leaf, command, notes) for leaf in fields]
     if "out" in command.positional:
         text = "Same as the argument OUT."
         parameters.append(
@@ -303,8 +353,8 @@ def _command_function(command: Command) -> Callable[..., None]:
         ]
         choices = " or ".join([*([", ".join(known)] if known else []), "a YAML config file"])
         text = (
-            f"{choices[0].upper()}{choices[1:]}. Flags override its values, which replace the "
-            "defaults shown below."
+            f"{choices[0].upper()}{choices[1:]}. Flags override its values, which "
+            f"{'are' if flags.are_of_task else 'replace'} the defaults shown below."
         )
         parameters.append(_config_file(text, command))
     parameters.append(_flag("as_json", bool, False, "--json", help="Print the result as JSON."))
@@ -322,17 +372,22 @@ def _config(
         for leaf in fields
         if (value := values[leaf.name]) is not None and value != []
     }
-    known: dict[str, Path] = {}
-    for folder in command.presets.values():
-        known |= presets(folder)
+    known = _known_presets(command)
     return load_config(command.config, source, typed, known, command.synonyms)
 
 
-def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
+def _parameter(
+    leaf: Leaf, command: Command, task_defaults: Mapping[tuple[str, ...], list[str]]
+) -> inspect.Parameter:
     """Return the typer argument or option for a field.
 
     It accepts any string, which the config parses; errors thus read the same as those for config
     files.
+
+    Args:
+        leaf: The field.
+        command: The command.
+        task_defaults: Values that tasks have instead of the default, by the path of the option.
     """
     hint: Any = list[str] | None if leaf.is_many else str | None
     if leaf.name in command.positional:
@@ -356,7 +411,7 @@ def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
         notes.append("required")
     elif leaf.default is not None and leaf.default is not False and leaf.default != ():
         notes.append(f"default: {_default_text(leaf.default)}")
-    notes += _task_defaults(command.presets.get("task")).get((*leaf.path, leaf.name), [])
+    notes += task_defaults.get((*leaf.path, leaf.name), [])
     text, metavar = leaf.help, f"<{leaf.type_name}>"
     if len(metavar) > MAX_METAVAR:
         text, metavar = f"{text} One of: {leaf.type_name.replace('|', ', ')}.", "<name>"

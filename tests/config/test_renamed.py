@@ -5,13 +5,7 @@ import dataclasses
 import pytest
 
 from elmo import config as configs
-from elmo.config import (
-    EvaluateConfig,
-    PrepareConfig,
-    PretrainConfig,
-    TaskConfig,
-    TaskPredictConfig,
-)
+from elmo.config import EvaluateConfig, PrepareConfig, PretrainConfig, TaskPredictConfig
 from elmo.config.renamed import (
     NEGATED_FIELDS,
     RENAMED_FIELDS,
@@ -21,18 +15,21 @@ from elmo.config.renamed import (
 )
 from elmo.config.serialization import from_dict, load_config, to_dict
 from elmo.embed.job_folder import JobSettings
+from elmo.errors import ConfigError
+from elmo.tasks.question_answering.question_answering_options import QuestionAnsweringOptions
+from elmo.tasks.task_config import TaskConfig
 
 
 @pytest.mark.parametrize("name", sorted(RENAMED_FIELDS))
 def test_renamed_fields_refer_to_existing_classes_and_fields(name):
-    fields = {item.name for item in dataclasses.fields(getattr(configs, name))}
+    fields = {item.name for item in dataclasses.fields(getattr(configs, name, TaskConfig))}
     assert set(RENAMED_FIELDS[name].values()) <= fields
     assert not set(RENAMED_FIELDS[name]) & fields
 
 
 @pytest.mark.parametrize(("name", "field"), sorted(RENAMED_VALUES))
 def test_renamed_values_belong_to_existing_fields(name, field):
-    assert field in {item.name for item in dataclasses.fields(getattr(configs, name))}
+    assert field in {item.name for item in dataclasses.fields(getattr(configs, name, TaskConfig))}
 
 
 def test_from_dict_accepts_old_task_config_names_in_all_sections():
@@ -43,7 +40,8 @@ def test_from_dict_accepts_old_task_config_names_in_all_sections():
         "examples": {"reader": "pairs", "empty": "refuse"},
         "elmo": {"place": "both", "mix_rate": 0.5},
         "words": {"letters": "none", "static": "glove.txt", "mark_dim": 3},
-        "body": {"gram_rows": 7},
+        "measure": "accuracy",
+        "body": {"gram_rows": 7, "crf": True, "depth": 2},
         "answers": {"longest_answer": 9},
         "clusters": {"n_antecedents": 150},
         "run": {"precision": "bf16-mixed"},
@@ -54,8 +52,8 @@ def test_from_dict_accepts_old_task_config_names_in_all_sections():
     assert (config.elmo.placement, config.elmo.mix_learning_rate) == ("both", 0.5)
     assert (config.word_features.characters, config.word_features.indicator_dim) == ("none", 3)
     assert config.word_features.word_vectors == "glove.txt"
-    assert config.encoder.ngram_buckets == 7
-    assert config.question_answering.max_answer_words == 9
+    assert config.encoder.depth == 2
+    assert config.options == QuestionAnsweringOptions(max_answer_words=9)
     assert config.run.precision == "bfloat16"
 
 
@@ -109,8 +107,38 @@ def test_upgrade_returns_non_mapping_data_unchanged():
 
 
 def test_original_names_reverts_upgrade_in_all_sections():
-    new = to_dict(TaskConfig("o"))
-    old = original_names(TaskConfig, new)
-    assert old["words"]["letters"] == "bytes"
-    assert old["clusters"]["widest"] == 20
-    assert upgrade(TaskConfig, old) == new
+    new = to_dict(PretrainConfig(("a",), "o"))
+    old = original_names(PretrainConfig, new)
+    assert old["regular"] == new["regularization"]
+    assert upgrade(PretrainConfig, old) == new
+
+
+@pytest.mark.parametrize(
+    ("task", "old", "options"),
+    [
+        ("ynat", {"metric": "macro_f1", "encoder": {"char_ngrams": 3}}, ("macro_f1", 3, 262_144)),
+        ("tagging", {"examples": {"scheme": "IOB1"}, "encoder": {"crf": False}}, ("IOB1", False)),
+        ("semantic_roles", {"metric": "accuracy", "encoder": {"crf": False}}, ("auto", False)),
+        ("nearest_occurrences", {"memory": {"per_word": 4, "wordnet": None}}, (3, 4)),
+        ("word_senses", {"lookup": {"n_nearest": 3, "wordnet": "w"}}, ("w",)),
+        ("coreference", {"clusters": {"widest": 7}}, (7, 0.3, 150, 150, 150, 4000)),
+        ("coreference", {"options": {"scorer_dim": 9}}, (20, 0.3, 150, 9, 150, 4000)),
+    ],
+)
+def test_options_of_a_task_are_moved_from_their_old_places(task, old, options):
+    task = "classification" if task == "ynat" else task
+    config = from_dict(TaskConfig, {"out": "o", "task": task, **old})
+    assert dataclasses.astuple(config.options) == options
+
+
+@pytest.mark.parametrize(
+    ("task", "old", "message"),
+    [
+        ("tagging", {"metric": "macro_f1"}, "unknown option metric"),
+        ("sentence_pairs", {"encoder": {"char_ngrams": 3}}, "unknown option char_ngrams"),
+        ("parsing", {}, "Unknown task 'parsing'. Expected one of: classification, tagging"),
+    ],
+)
+def test_options_of_other_tasks_are_rejected(task, old, message):
+    with pytest.raises(ConfigError, match=message):
+        from_dict(TaskConfig, {"out": "o", "task": task, **old})

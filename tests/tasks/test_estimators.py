@@ -9,12 +9,12 @@ import torch
 from small_tasks import LABELED, OPTIONS, TAGGED, write_elmo
 
 import elmo.tasks
-from elmo.config import TaskConfig
 from elmo.config.serialization import leaves
 from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import Classifier, QuestionAnswerer, Tagger, estimators, not_fitted
 from elmo.tasks.classification.classification_task import LabelPrediction
+from elmo.tasks.task_config import TaskConfig
 from elmo.train.loop import train
 
 TEXTS = [" ".join(example.words) for example in LABELED]
@@ -257,6 +257,7 @@ def test_package_exports_public_names():
         "SemanticRoleLabeler",
         "SentencePairClassifier",
         "Tagger",
+        "TaskConfig",
         "WordSenseDisambiguator",
         "read",
     ]

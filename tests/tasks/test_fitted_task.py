@@ -192,7 +192,7 @@ def write(name, data):
         ),
         (
             edit_config(lambda record: record["config"].update(task="x")),
-            r"config\.task: expected one of .*\(got 'x'\)",
+            r"config: Unknown task 'x'. Expected one of: class",
         ),
         (
             lambda folder: (folder / "model.safetensors").unlink(),

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from elmo import cli
-from elmo.config import TaskConfig
 from elmo.config.serialization import load_config, presets
-from elmo.config.tasks import TASK_SYNONYMS
+from elmo.tasks.registry import synonyms
+from elmo.tasks.task_config import TaskConfig
 
 RUNNER = CliRunner()
 QUICK = "--model none --hidden 8 --character-dim 4 --character-filters [[1,4]] --epochs 2".split()
@@ -76,8 +76,8 @@ def test_everyday_name_of_a_task_suggests_the_task(elmo, name, task):
 
 
 def test_suggested_tasks_exist():
-    assert set(TASK_SYNONYMS.values()) <= presets("task_types").keys()
-    assert not TASK_SYNONYMS.keys() & (presets("task_types") | presets("tasks")).keys()
+    assert set(synonyms().values()) <= presets("task_types").keys()
+    assert not synonyms().keys() & (presets("task_types") | presets("tasks")).keys()
 
 
 def test_classification_of_csv_with_quoted_newlines_and_numeric_labels(elmo, tmp_path):

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from elmo.config import TaskConfig
 from elmo.config.serialization import load_config, presets
 from elmo.tasks.size_defaults import with_size_defaults
+from elmo.tasks.task_config import TaskConfig
 from elmo.train.run_folder import write_config
 
 

@@ -6,7 +6,7 @@ from conftest import TINY, random_model
 from small_tasks import make_fitted_task, task_config, weights, write_elmo
 
 from elmo.embed.embedder import ELMo
-from elmo.tasks.core.build import layers_folder, splitter
+from elmo.tasks.build import layers_folder, splitter
 from elmo.tasks.core.frozen_layers import ComputedLayers, StoredLayers
 from elmo.tasks.core.loaded_elmo import load_elmo
 
@@ -58,4 +58,4 @@ def test_splitter_uses_tokenizer_from_config_or_elmo_model():
 def test_layers_folder_is_cache_folder_or_inside_output_folder(tmp_path):
     assert layers_folder(task_config(tmp_path)) == tmp_path / "layers"
     assert layers_folder(task_config(tmp_path, cache="here")).name == "here"
-    assert load_elmo(task_config(tmp_path)) is None
+    assert load_elmo(task_config(tmp_path).elmo) is None

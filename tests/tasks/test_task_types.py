@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_tasks import LABELED, TAGGED, make_fitted_task, task_config
+from small_tasks import LABELED, TAGGED, make_fitted_task
 
 from elmo.config import TaskEncoderConfig
 from elmo.errors import ConfigError, InputError
@@ -11,9 +11,10 @@ from elmo.tasks.core.example import Example
 from elmo.tasks.core.packed_batch import PackedBatch
 from elmo.tasks.core.task_model import EncodedTexts
 from elmo.tasks.reading import read
-from elmo.tasks.registry import check_targets, make_task, task_for
 from elmo.tasks.tagging import spans
 from elmo.tasks.tagging.tagging_heads import TaggingHead
+from elmo.tasks.tagging.tagging_options import TaggingOptions
+from elmo.tasks.task_classes import check_targets, make_task, task_for
 
 SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
 
@@ -88,7 +89,7 @@ def test_predicted_tag_sequences_are_well_formed(scheme):
     examples = tagged(scheme)
     task = task_for("tagging", examples)
     labels = task.labels(examples)
-    head = task.head(4, labels, TaskEncoderConfig())
+    head = task.head(4, labels, TaskEncoderConfig(), TaggingOptions())
     torch.manual_seed(0)
     lengths = [number % 9 + 1 for number in range(60)]
     outputs = head.predict(
@@ -109,7 +110,7 @@ def test_tags_without_a_span_scheme_are_not_converted():
     labels = task.labels(examples)
     assert labels == ["B-X", "DT", "NN"]
     assert [task.predicted_tags(row, labels) for row in ([1, 2], [0])] == [("DT", "NN"), ("B-X",)]
-    assert task.head(4, labels, TaskEncoderConfig()).crf.start_allowed is None
+    assert task.head(4, labels, TaskEncoderConfig(), TaggingOptions()).crf.start_allowed is None
     assert "spans" not in task.to_record(examples[0], ("DT", "NN"))
 
 
@@ -136,7 +137,7 @@ def test_softmax_tagging_head_predicts_tags_independently():
     examples = tagged("IOB2")
     task = task_for("tagging", examples)
     labels = task.labels(examples)
-    head = task.head(4, labels, TaskEncoderConfig(crf=False))
+    head = task.head(4, labels, TaskEncoderConfig(), TaggingOptions(crf=False))
     assert set(head.state_dict()) == {"out.weight", "out.bias"}
     torch.manual_seed(0)
     x, layout = torch.randn(2, 3, 4), PackedBatch.from_lengths([3, 1])
@@ -228,9 +229,8 @@ COLUMNS = "Kim B-PER\nwent O\n\nto O\nNew {}\nYork I-LOC\n\nLee B-PER\n"
 def test_task_for_reports_location_of_invalid_tag(tmp_path, scheme, name, text, location):
     path = tmp_path / name
     path.write_text(text.format("BLOC"))
-    config = task_config(tmp_path, task="tagging", scheme=scheme)
     with pytest.raises(InputError, match=f"^{path}.*, {location}: .*'BLOC'"):
-        task_for("tagging", [*TAGGED, *read(path)], config)
+        task_for("tagging", [*TAGGED, *read(path)], TaggingOptions(scheme))
 
 
 def test_tagging_scores_accept_gold_tags_in_another_scheme(tmp_path):

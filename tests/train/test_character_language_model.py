@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 from elmo import ELMo
-from elmo.config import (
-    CorpusConfig,
-    EvaluateConfig,
-    PrepareConfig,
-    PretrainConfig,
-    ReadingConfig,
-)
+from elmo.config import CorpusConfig, EvaluateConfig, PrepareConfig, PretrainConfig, ReadingConfig
 from elmo.config.serialization import load_config, presets
 from elmo.corpus.prepare_corpus import prepare
 from elmo.evaluate.perplexity import evaluate

@@ -22,11 +22,11 @@ from elmo.config import (
     RegularizationConfig,
     RunConfig,
     StreamConfig,
-    TaskConfig,
     TuneConfig,
 )
 from elmo.errors import ConfigError, OutputError
 from elmo.files import LOCK
+from elmo.tasks.task_config import TaskConfig
 from elmo.train.run_folder import (
     CHANGEABLE_OPTIONS,
     CONFIG,

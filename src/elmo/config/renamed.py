@@ -6,7 +6,10 @@ config is loaded and when a resumed run is compared with the config in its folde
 """
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
+
+from elmo.errors import ConfigError
 
 # Old field name to new field name, by config class.
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
@@ -15,13 +18,9 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "EvaluateConfig": {"text_field": "text_column"},
     "ExamplesConfig": {"text": "text_column", "label": "label_column"},
     "TaskConfig": {
-        "measure": "metric",
         "side_by_side": "parallel_seeds",
         "words": "word_features",
         "body": "encoder",
-        "answers": "question_answering",
-        "clusters": "coreference",
-        "memory": "lookup",
     },
     "TaskELMoConfig": {
         "place": "placement",
@@ -37,20 +36,35 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
         "letter_filters": "character_filters",
         "mark_dim": "indicator_dim",
     },
-    "TaskEncoderConfig": {"grams": "char_ngrams", "gram_rows": "ngram_buckets"},
-    "QuestionAnsweringConfig": {"longest_answer": "max_answer_words", "f1_of": "f1_unit"},
-    "CoreferenceConfig": {
-        "widest": "max_mention_words",
-        "kept": "top_span_ratio",
-        "n_antecedents": "max_antecedents",
-        "pair_dim": "scorer_dim",
-        "longest_sentence": "max_sentence_words",
-        "longest_document": "max_document_words",
-    },
-    "LookupConfig": {"per_word": "max_per_word"},
     "PretrainConfig": {"regular": "regularization"},
     "FinetuneConfig": {"regular": "regularization"},
 }
+# Old to new names of options that belong to one task and were elsewhere before.
+RENAMED_OPTIONS = {
+    "measure": "metric",
+    "grams": "char_ngrams",
+    "gram_rows": "ngram_buckets",
+    "longest_answer": "max_answer_words",
+    "f1_of": "f1_unit",
+    "widest": "max_mention_words",
+    "kept": "top_span_ratio",
+    "n_antecedents": "max_antecedents",
+    "pair_dim": "scorer_dim",
+    "longest_sentence": "max_sentence_words",
+    "longest_document": "max_document_words",
+    "per_word": "max_per_word",
+}
+# Where these options were: at the top level, in sections of all tasks, and in sections of a task.
+MOVED_OPTIONS = {
+    "": ("metric", "measure"),
+    "examples": ("scheme",),
+    "encoder": ("crf", "char_ngrams", "grams", "ngram_buckets", "gram_rows"),
+}
+OPTION_SECTIONS = ("question_answering", "answers", "coreference", "clusters", "lookup", "memory")
+# Values of moved options that were accepted for all tasks. Any other value is an error for a task
+# without the option.
+DEFAULT_FOR_ALL = {"metric": "accuracy", "char_ngrams": 0}
+
 # Old name of a switch to the new name of its opposite, by config class.
 NEGATED_FIELDS: dict[str, dict[str, str]] = {
     "EmbedConfig": {"raw": "pretokenized"},
@@ -120,7 +134,47 @@ def upgrade(cls: type, data: Any) -> Any:
         elif isinstance(value, str):
             value = RENAMED_VALUES.get((cls.__name__, name), {}).get(value, value)
         upgraded[name] = value
-    return upgraded
+    return _with_task_options(cls, upgraded) if hasattr(cls, "section_types") else upgraded
+
+
+def section_types(cls: type, data: Mapping[str, Any]) -> dict[str, type]:
+    """Return the classes of sections that depend on other values of the config.
+
+    Args:
+        cls: Config dataclass. It can have a method `section_types`.
+        data: Plain data of a config.
+    """
+    choose: Callable[[Mapping[str, Any]], dict[str, type]] | None
+    choose = getattr(cls, "section_types", None)
+    return {} if choose is None else choose(data)
+
+
+def _with_task_options(cls: type, data: dict[str, Any]) -> dict[str, Any]:
+    """Move options of one task from their old places to the section `options`."""
+    moved: dict[str, Any] = {}
+    for section, names in MOVED_OPTIONS.items():
+        place = data if not section else data.get(section)
+        if isinstance(place, dict):
+            place = place if not section else dict(place)
+            moved |= {name: place.pop(name) for name in names if name in place}
+            if section:
+                data[section] = place
+    for section in OPTION_SECTIONS:
+        values = data.pop(section, None)
+        moved |= values if isinstance(values, dict) else {}
+    if not moved:
+        return data
+    try:
+        options_class: Any = section_types(cls, data)["options"]
+    except ConfigError:
+        return data  # the task does not exist, which is reported later
+    known = {item.name for item in dataclasses.fields(options_class)}
+    options = {}
+    for old, value in moved.items():
+        name = RENAMED_OPTIONS.get(old, old)
+        if name in known or value != DEFAULT_FOR_ALL.get(name, value):
+            options[name] = value
+    return {**data, "options": {**options, **(data.get("options") or {})}}
 
 
 def original_names(cls: type, data: dict[str, Any]) -> dict[str, Any]:

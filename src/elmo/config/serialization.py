@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from elmo.config.renamed import upgrade
+from elmo.config.renamed import section_types, upgrade
 from elmo.errors import ConfigError, did_you_mean, nearest_name, shortened
 
 Config = TypeVar("Config")
@@ -52,7 +52,10 @@ def from_dict(
     """
     _check_mapping(data, where)
     data = upgrade(cls, data)
-    hints = get_type_hints(cls)
+    try:
+        hints = get_type_hints(cls) | section_types(cls, data)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
     fields = dataclasses.fields(typing.cast(Any, cls))
     names = [item.name for item in fields]
     unknown = sorted(set(map(str, data)) - set(names))
@@ -197,7 +200,7 @@ def load_config(
         data = upgrade(cls, _read_settings(source, known or {}, synonyms or {}))
     where = source or "config"
     _check_mapping(data, where)
-    for leaf in leaves(cls):
+    for leaf in leaves(cls, data={**data, **(overrides or {})}):
         if overrides and leaf.name in overrides:
             section, section_name = data, where
             for name in leaf.path:
@@ -326,7 +329,13 @@ class Leaf:
         return _convert(self.hint, value, self.flag)
 
 
-def leaves(cls: type, path: tuple[str, ...] = (), title: str = "", base: Any = None) -> list[Leaf]:
+def leaves(
+    cls: type,
+    path: tuple[str, ...] = (),
+    title: str = "",
+    base: Any = None,
+    data: Mapping[str, Any] | None = None,
+) -> list[Leaf]:
     """Return all fields of a config and its sections as a flat list, the config's own fields first.
 
     Args:
@@ -334,8 +343,10 @@ def leaves(cls: type, path: tuple[str, ...] = (), title: str = "", base: Any = N
         path: Names of the enclosing sections.
         title: Heading of the section.
         base: Config that contains the default values. Default: the defaults of `cls`.
+        data: Values that determine the classes of sections. Default: those of `base`.
     """
-    hints, texts = get_type_hints(cls), field_help(cls)
+    chosen = section_types(cls, data or ({} if base is None else vars(base)))
+    hints, texts = get_type_hints(cls) | chosen, field_help(cls)
     groups = {name: group for group, names in getattr(cls, "GROUPS", {}).items() for name in names}
     values: list[Leaf] = []
     sections: list[Leaf] = []
@@ -343,6 +354,8 @@ def leaves(cls: type, path: tuple[str, ...] = (), title: str = "", base: Any = N
         hint, text, default = hints[item.name], texts[item.name], _default(item, base)
         if dataclasses.is_dataclass(hint):
             section, heading = (*path, item.name), text.rstrip(".")
+            if item.name in chosen:
+                heading = inspect.cleandoc(hint.__doc__ or "").splitlines()[0].rstrip(".")
             sections += leaves(typing.cast(type, hint), section, heading, default)
         else:
             heading = groups.get(item.name, title)

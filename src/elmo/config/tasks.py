@@ -1,52 +1,9 @@
 """Config classes for supervised tasks (commands task fit, task evaluate and task predict)."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Literal
 
-from elmo.config.training import OptimizerConfig, RunConfig
 from elmo.errors import ConfigError
-
-TaskName = Literal[
-    "classification",
-    "tagging",
-    "sentence_pairs",
-    "question_answering",
-    "semantic_roles",
-    "coreference",
-    "word_senses",
-    "nearest_occurrences",
-]
-ReaderName = Literal[
-    "auto",
-    "conll",
-    "conll2005",
-    "conll2012",
-    "conllu",
-    "coreference",
-    "gap",
-    "jsonl",
-    "klp",
-    "occurrences",
-    "sentence_pairs",
-    "parallel",
-    "propbank",
-    "word_senses",
-    "squad",
-    "sst2",
-    "sst5",
-    "table",
-]
-
-# Other names of tasks, with the name of the preset.
-TASK_SYNONYMS = {
-    **dict.fromkeys(("ner", "pos", "chunking", "tagger", "entities"), "tagging"),
-    **dict.fromkeys(("sentiment", "classifier", "textcat", "topics"), "classification"),
-    **dict.fromkeys(("nli", "entailment", "paraphrase", "pairs"), "sentence-pairs"),
-    **dict.fromkeys(("qa", "question_answer", "reading"), "question-answering"),
-    **dict.fromkeys(("coref", "clusters"), "coreference"),
-    **dict.fromkeys(("srl", "roles"), "semantic-roles"),
-    "senses": "word-senses",
-}
 
 # Names of options in other libraries, with the names here.
 OPTION_SYNONYMS = {
@@ -67,6 +24,11 @@ MAX_WORD_CHARACTERS = 25
 
 
 @dataclass(frozen=True)
+class TaskOptions:
+    """Base class of the options of one task, which are defined in its package."""
+
+
+@dataclass(frozen=True)
 class ExamplesConfig:
     """Data sets and how to read them."""
 
@@ -77,7 +39,7 @@ class ExamplesConfig:
     (--dev-share)."""
     test: str | None = None
     """Test set: file or folder. Scored once, after training."""
-    reader: ReaderName = "auto"
+    reader: str = "auto"
     """File format. auto: chosen by the task, the file name and the first lines."""
     text_column: str | None = None
     """Tables and JSON Lines: name of the column or field that contains the text. Default: text; for
@@ -87,9 +49,6 @@ class ExamplesConfig:
     """Where to find the label. Tables and JSON Lines: column or field name. Default: label; for
     tagging, tags; for question answering, answer or answers. CoNLL-U: upos or xpos. Other CoNLL
     formats: column number, counted from 0 (default: the last column)."""
-    scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BILOU", "none"] = "auto"
-    """Tagging and semantic roles: tagging scheme. none: tags do not mark spans. auto: detected from
-    the data."""
     phrases: bool = False
     """Sentiment treebanks: train on all phrases instead of whole sentences only."""
     empty: Literal["error", "keep", "skip"] = "error"
@@ -222,7 +181,7 @@ class WordFeaturesConfig:
 
 @dataclass(frozen=True)
 class TaskEncoderConfig:
-    """The BiLSTM encoder of the task model and its character n-gram features."""
+    """The BiLSTM encoder of the task model."""
 
     hidden: int = 256
     """Hidden size of the BiLSTM per direction. 0: no BiLSTM."""
@@ -234,23 +193,9 @@ class TaskEncoderConfig:
     """Dropout on the input of the BiLSTM."""
     dropout: float = 0.5
     """Dropout on the output of the BiLSTM."""
-    crf: bool = True
-    """Tagging and semantic roles: use a conditional random field instead of a separate softmax for
-    each word."""
-    char_ngrams: int = 0
-    """Classification: maximum length of character n-grams in a linear classifier whose predictions
-    are averaged with those of the BiLSTM. 0: no such classifier."""
-    ngram_buckets: int = 262_144
-    """Number of hash buckets for character n-grams. Each bucket takes 4 bytes per label."""
 
     def __post_init__(self) -> None:
         """Validate sizes and dropout rates."""
-        if not 0 <= self.char_ngrams <= 8:
-            raise ConfigError(f"char_ngrams must be from 0 to 8 (got {self.char_ngrams}).")
-        if not 1 <= self.ngram_buckets <= 2**24:
-            raise ConfigError(
-                f"ngram_buckets must be from 1 to 16,777,216 (got {self.ngram_buckets})."
-            )
         if self.hidden < 0:
             raise ConfigError(f"hidden must be 0 or more (got {self.hidden}).")
         if self.depth < 1:
@@ -260,187 +205,6 @@ class TaskEncoderConfig:
                 raise ConfigError(
                     f"{name} must be at least 0 and below 1 (got {getattr(self, name)})."
                 )
-
-
-@dataclass(frozen=True)
-class QuestionAnsweringConfig:
-    """Question answering."""
-
-    max_answer_words: int = 30
-    """Maximum length of an answer in words."""
-    window: int = 400
-    """Maximum number of words read at a time. Longer passages are split into overlapping
-    windows."""
-    overlap: int = 100
-    """Number of words shared by consecutive windows."""
-    f1_unit: Literal["words", "characters"] = "words"
-    """Unit of the F1 score: words, as in SQuAD, or characters, as in KorQuAD."""
-
-    def __post_init__(self) -> None:
-        """Validate lengths."""
-        if self.max_answer_words < 1:
-            raise ConfigError(f"max_answer_words must be at least 1 (got {self.max_answer_words}).")
-        if not 0 <= self.overlap < self.window:
-            raise ConfigError(
-                f"overlap ({self.overlap}) must be 0 or more and smaller than window "
-                f"({self.window})."
-            )
-
-
-@dataclass(frozen=True)
-class CoreferenceConfig:
-    """Coreference resolution."""
-
-    max_mention_words: int = 20
-    """Maximum length of a mention in words."""
-    top_span_ratio: float = 0.3
-    """Maximum number of candidate mentions, as a fraction of the number of words in the
-    document."""
-    max_antecedents: int = 150
-    """Maximum number of candidate antecedents per mention (the nearest preceding mentions)."""
-    scorer_dim: int = 150
-    """Hidden size of the networks that score mentions and links."""
-    max_sentence_words: int = 150
-    """Maximum sentence length in words. Longer sentences are split."""
-    max_document_words: int = 4000
-    """Maximum document length in words. Longer documents are split at sentence boundaries, and
-    mentions are not linked across a split."""
-
-    def __post_init__(self) -> None:
-        """Validate lengths and sizes."""
-        for name in ("max_mention_words", "max_antecedents", "scorer_dim", "max_sentence_words"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
-        if self.max_document_words < self.max_sentence_words:
-            raise ConfigError(
-                f"max_document_words ({self.max_document_words}) must be at least "
-                f"max_sentence_words ({self.max_sentence_words})."
-            )
-        if self.top_span_ratio <= 0:
-            raise ConfigError(f"top_span_ratio must be above 0 (got {self.top_span_ratio}).")
-
-
-@dataclass(frozen=True)
-class LookupConfig:
-    """Lookup tasks, which have no trained task model: word senses and nearest occurrences."""
-
-    wordnet: str | None = None
-    """Word senses: path to WordNet's index.sense file. Default: wordnet-3.0/index.sense next to the
-    training set."""
-    n_nearest: int = 3
-    """Nearest occurrences: number of occurrences to return."""
-    max_per_word: int = 1000
-    """Nearest occurrences: maximum number of occurrences to store per word. With the bundled
-    models, each takes 1 kB."""
-
-    def __post_init__(self) -> None:
-        """Validate the counts."""
-        for name in ("n_nearest", "max_per_word"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
-
-
-@dataclass(frozen=True)
-class TaskConfig:
-    """Train a model for a supervised task on top of ELMo.
-
-    Rerun with the same --out to resume from the last checkpoint.
-
-    Examples:
-      elmo task fit classification --train my.csv --text-column review --label-column stars --out m
-      elmo task fit conll2003 --train train.txt --dev valid.txt --test test.txt --out ner
-      elmo task fit my-task.yaml --out topics --seeds 5
-    """
-
-    out: str
-    """Output folder."""
-    task: TaskName = "classification"
-    """Task to train a model for."""
-    metric: Literal["accuracy", "macro_f1"] = "accuracy"
-    """Classification and sentence pairs: metric for model selection."""
-    seeds: int = 1
-    """Number of runs with different random seeds. The mean and standard deviation are reported."""
-    parallel_seeds: int = 1
-    """Number of seeds to train in parallel on one device. Each runs in its own process and prints
-    to output.txt in its own folder."""
-    batch_size: int | None = None
-    """Number of examples per training step. Default: 32, or fewer for a training set of less than
-    800 examples, so that an epoch has 25 steps."""
-    batch_words: int = 16_384
-    """Maximum number of words, including padding, per micro-batch. Larger batches are split to
-    limit memory use; results do not change."""
-    cache: str | None = None
-    """Folder for cached ELMo vectors. Default: a folder named layers in the output folder."""
-    examples: ExamplesConfig = field(default_factory=ExamplesConfig)
-    """Examples."""
-    elmo: TaskELMoConfig = field(default_factory=TaskELMoConfig)
-    """ELMo."""
-    word_features: WordFeaturesConfig = field(default_factory=WordFeaturesConfig)
-    """Word features."""
-    encoder: TaskEncoderConfig = field(default_factory=TaskEncoderConfig)
-    """Task encoder."""
-    question_answering: QuestionAnsweringConfig = field(default_factory=QuestionAnsweringConfig)
-    """Question answering."""
-    coreference: CoreferenceConfig = field(default_factory=CoreferenceConfig)
-    """Coreference resolution."""
-    lookup: LookupConfig = field(default_factory=LookupConfig)
-    """Word senses and nearest occurrences."""
-    optimizer: OptimizerConfig = field(
-        default_factory=lambda: OptimizerConfig(
-            optimizer="adamw",
-            learning_rate=1e-3,
-            warmup_steps=None,
-            schedule="cosine",
-            weight_decay=0.01,
-            clip_norm=5.0,
-        )
-    )
-    """Optimizer."""
-    run: RunConfig = field(default_factory=lambda: RunConfig(epochs=20, patience=5))
-    """Run."""
-
-    def __post_init__(self) -> None:
-        """Validate counts and check that every option applies to the task."""
-        for name in ("seeds", "parallel_seeds", "batch_size", "batch_words"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {value}).")
-        if self.encoder.char_ngrams and self.task != "classification":
-            raise ConfigError(
-                f"char_ngrams ({self.encoder.char_ngrams}) is only supported for classification, "
-                f"not for {self.task}."
-            )
-        if self.metric != "accuracy" and self.task not in ("classification", "sentence_pairs"):
-            raise ConfigError(
-                f"metric ({self.metric}) is only supported for classification and sentence_pairs; "
-                f"{self.task} has its own metric."
-            )
-        for section, tasks in (
-            (self.question_answering, ("question_answering",)),
-            (self.coreference, ("coreference",)),
-            (self.lookup, ("word_senses", "nearest_occurrences")),
-        ):
-            changed = [f.name for f in fields(section) if getattr(section, f.name) != f.default]
-            if changed and self.task not in tasks:
-                raise ConfigError(
-                    f"{changed[0]} ({getattr(section, changed[0])}) is only supported for "
-                    f"{' and '.join(tasks)}, not for {self.task}."
-                )
-        if self.seeds > 1 and self.task in ("word_senses", "nearest_occurrences"):
-            raise ConfigError(f"{self.task} is deterministic. Use seeds: 1 (got {self.seeds}).")
-        run = self.run
-        if run.devices * run.num_nodes > 1 or run.accumulate > 1 or run.strategy != "auto":
-            raise ConfigError(
-                "A task is trained on one device without gradient accumulation: devices, "
-                "num_nodes and accumulate must be 1, and strategy must be auto."
-            )
-        has_elmo_input = self.elmo.model is not None and self.elmo.placement != "output"
-        features = self.word_features
-        if not has_elmo_input and features.word_vectors is None and features.characters == "none":
-            raise ConfigError(
-                "The task model has no input. Set at least one of model (with placement: input or "
-                "both), word_vectors and characters."
-            )
 
 
 @dataclass(frozen=True)
@@ -455,7 +219,7 @@ class TaskEvaluateConfig:
     """Folder written by `elmo task fit`."""
     input: str
     """Labeled examples, in the same format as the training set."""
-    reader: ReaderName | None = None
+    reader: str | None = None
     """File format, if it differs from that of the training set (for example gap for
     coreference)."""
     text_column: str | None = None

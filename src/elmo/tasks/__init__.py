@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from elmo.tasks.lookup_estimators import NearestOccurrenceFinder, WordSenseDisambiguator
     from elmo.tasks.reading import read
     from elmo.tasks.semantic_roles.frame import Frame
+    from elmo.tasks.task_config import TaskConfig
 
 __all__ = [
     "Classifier",
@@ -28,6 +29,7 @@ __all__ = [
     "SemanticRoleLabeler",
     "SentencePairClassifier",
     "Tagger",
+    "TaskConfig",
     "WordSenseDisambiguator",
     "read",
 ]
@@ -42,6 +44,7 @@ _MODULES = {
     "SemanticRoleLabeler": "elmo.tasks.estimators",
     "SentencePairClassifier": "elmo.tasks.estimators",
     "Tagger": "elmo.tasks.estimators",
+    "TaskConfig": "elmo.tasks.task_config",
     "WordSenseDisambiguator": "elmo.tasks.lookup_estimators",
     "read": "elmo.tasks.reading",
 }

@@ -5,14 +5,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, Self
 
-from elmo.config import TaskConfig, TaskName
-from elmo.config.serialization import leaves
 from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, did_you_mean
 from elmo.kernels.device import default_device
 from elmo.tasks.core.task import Answer
 from elmo.tasks.load_fitted import Fitted, load_fitted_task
 from elmo.tasks.not_fitted import not_fitted_error
+from elmo.tasks.registry import task_row
+from elmo.tasks.task_config import TaskConfig
+from elmo.tasks.task_flags import all_leaves, task_leaves
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -26,16 +27,16 @@ FILE_OPTIONS = frozenset(
         *("devices", "num_nodes", "strategy", "accumulate"),
     }
 )
-# Sections of options that apply to some tasks only.
-TASK_SECTIONS = ("question_answering", "coreference", "lookup")
 # Settings that are named in an error message.
 MAIN_SETTINGS = ("model", "epochs", "batch_size", "learning_rate", "hidden", "dropout", "seed")
 
 
-def check_settings(settings: Mapping[str, object]) -> None:
-    """Raise an error if a setting does not exist or does not apply to estimators."""
-    known = {leaf.name for leaf in leaves(TaskConfig)} - FILE_OPTIONS - {"out"}
+def check_settings(task: str, settings: Mapping[str, object]) -> None:
+    """Raise an error if a setting does not exist or does not apply to the estimators of a task."""
+    known = _default_settings(task).keys()
     if unknown := sorted(settings.keys() - known):
+        if unknown[0] in {leaf.name for leaf in all_leaves()} - FILE_OPTIONS - {"out"}:
+            raise ConfigError(f"The setting {unknown[0]} does not apply to {task}.")
         synonym = OPTION_SYNONYMS.get(unknown[0])
         suggestion = f" Did you mean {synonym}?" if synonym else did_you_mean(unknown[0], known)
         raise ConfigError(
@@ -45,29 +46,23 @@ def check_settings(settings: Mapping[str, object]) -> None:
 
 
 @cache
-def _default_settings(task: TaskName) -> dict[str, object]:
-    """Return the settings of an estimator and their defaults."""
-    return {
-        leaf.name: leaf.default
-        for leaf in leaves(TaskConfig)
-        if leaf.name not in FILE_OPTIONS | {"out"}
-        and (leaf.path[0] == task if leaf.path[:1] and leaf.path[0] in TASK_SECTIONS else True)
-    }
+def _default_settings(task: str) -> dict[str, object]:
+    """Return the settings of the estimators of a task and their defaults."""
+    return _settings(TaskConfig(out="", task=task))
 
 
-def _settings_repr(estimator: object, settings: Mapping[str, object]) -> str:
-    """Return the class name and the settings that differ from their defaults."""
-    defaults = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
-    defaults |= {"out": None, "verbose": 0}
-    changed = {name: value for name, value in settings.items() if value != defaults.get(name)}
-    arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-    return f"{type(estimator).__name__}({arguments})"
+def _settings(config: TaskConfig) -> dict[str, object]:
+    """Return the settings in a config that apply to its task."""
+    settings = {leaf.name: leaf.default for leaf in task_leaves(config)}
+    if not task_row(config.task).is_lookup:
+        settings["empty"] = config.examples.empty  # about texts, also if no file has empty ones
+    return {name: settings[name] for name in settings if name not in FILE_OPTIONS | {"out"}}
 
 
 class Estimator(Generic[Answer]):
     """Fits, applies, scores and saves a task."""
 
-    task: ClassVar[TaskName]
+    task: ClassVar[str]
     # Names of the arguments of the constructor that are not options of `elmo task fit`.
     _own_settings: ClassVar[tuple[str, ...]] = ("verbose",)
     _is_classifier: ClassVar[bool] = False
@@ -94,7 +89,7 @@ class Estimator(Generic[Answer]):
     def set_params(self, **settings: object) -> Self:
         """Change settings; except for `empty`, they take effect at the next `fit`."""
         own = {name: settings.pop(name) for name in self._own_settings if name in settings}
-        check_settings(settings)
+        check_settings(self.task, settings)
         for name, value in own.items():
             setattr(self, name, value)
         self.settings |= settings
@@ -102,7 +97,10 @@ class Estimator(Generic[Answer]):
 
     def __repr__(self) -> str:
         """Return the class name and the settings that differ from their defaults."""
-        return _settings_repr(self, self.get_params())
+        defaults = {**_default_settings(self.task), "out": None, "verbose": 0}
+        changed = {n: value for n, value in self.get_params().items() if value != defaults[n]}
+        arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+        return f"{type(self).__name__}({arguments})"
 
     def __sklearn_tags__(self) -> "Tags":
         """Return the scikit-learn tags of the estimator."""
@@ -145,14 +143,8 @@ class Estimator(Generic[Answer]):
             raise ConfigError(
                 f"{folder} contains a model for {fitted.config.task}, not for {cls.task}."
             )
-        loaded = cls().set_params(**_non_default_settings(fitted.config))
+        defaults = _default_settings(cls.task)
+        settings = {n: v for n, v in _settings(fitted.config).items() if v != defaults[n]}
+        loaded = cls().set_params(**settings)
         loaded._fitted = fitted
         return loaded
-
-
-def _non_default_settings(config: TaskConfig) -> dict[str, object]:
-    """Return the settings in a config that differ from their defaults."""
-    defaults = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
-    values = {leaf.name: leaf.default for leaf in leaves(TaskConfig, base=config)}
-    names = values.keys() - FILE_OPTIONS - {"out"}
-    return {name: values[name] for name in sorted(names) if values[name] != defaults[name]}

@@ -11,12 +11,11 @@ from typing import ClassVar, Self, SupportsInt, TypeGuard, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.config import TaskConfig, TaskName
 from elmo.config.serialization import load_config
 from elmo.errors import InputError, shortened
 from elmo.progress import hidden_progress
+from elmo.tasks.build import splitter
 from elmo.tasks.classification.classification_task import LabelPrediction
-from elmo.tasks.core.build import splitter
 from elmo.tasks.core.example import Example, IndexRange
 from elmo.tasks.core.loaded_elmo import elmo_of, load_elmo
 from elmo.tasks.core.task import Answer, Text
@@ -30,10 +29,11 @@ from elmo.tasks.load_examples import split_off_dev, subsample, subsample_dev
 from elmo.tasks.load_fitted import load_fitted_task
 from elmo.tasks.question_answering.gold_answers import GoldAnswers
 from elmo.tasks.question_answering.question_answering_task import SpanAnswer, passage_of
-from elmo.tasks.registry import TASKS, check_targets
 from elmo.tasks.semantic_roles.frame import Frame
 from elmo.tasks.semantic_roles.semantic_roles_task import PredictedFrames
 from elmo.tasks.tagging.tagging_task import Tags
+from elmo.tasks.task_classes import check_targets, task_class
+from elmo.tasks.task_config import TaskConfig
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.trained_model import TrainedModel
 from elmo.text.line_splitter import SplitFunction
@@ -103,7 +103,7 @@ class TrainedEstimator(Estimator[Answer]):
             out = str(self.out or temporary)
             settings = {**self.settings, "out": out, "task": self.task}
             config = load_config(TaskConfig, None, settings)
-            elmo = load_elmo(config)
+            elmo = load_elmo(config.elmo)
             split = splitter(config, elmo_of(elmo))
             targets = list(targets)
             examples = self._examples(texts, targets, split)
@@ -181,7 +181,7 @@ class TrainedEstimator(Estimator[Answer]):
 
     def _example(self, text: Input, split: SplitFunction, number: int) -> Example[object]:
         """Convert a text to an example without a target."""
-        task = TASKS[self.task]
+        task = task_class(self.task)
         texts = cast(tuple[Text, ...], (text,) if task.n_inputs == 1 else tuple(text))
         if len(texts) != task.n_inputs:
             raise InputError(f"Item {number} has {len(texts)} texts (expected {task.n_inputs}).")
@@ -237,7 +237,7 @@ class Classifier(TrainedEstimator[LabelPrediction]):
         verbose: 1 shows the progress of `fit`. Default: 0.
     """
 
-    task: ClassVar[TaskName] = "classification"
+    task: ClassVar[str] = "classification"
     _is_classifier: ClassVar[bool] = True
     _keep_remedy: ClassVar[str] = f", or read them as the word {PLACEHOLDER!r} with empty='keep'"
 
@@ -298,7 +298,7 @@ class Classifier(TrainedEstimator[LabelPrediction]):
 class SentencePairClassifier(Classifier):
     """Classifies pairs of texts. A target is a label. The settings are those of `Classifier`."""
 
-    task: ClassVar[TaskName] = "sentence_pairs"
+    task: ClassVar[str] = "sentence_pairs"
 
 
 class Tagger(TrainedEstimator[Tags]):
@@ -314,7 +314,7 @@ class Tagger(TrainedEstimator[Tags]):
     be "error" or "skip".
     """
 
-    task: ClassVar[TaskName] = "tagging"
+    task: ClassVar[str] = "tagging"
 
     def _target(self, example: Example[object], target: object, number: int) -> object:
         if not isinstance(target, Iterable) or isinstance(target, str):
@@ -348,7 +348,7 @@ class QuestionAnswerer(TrainedEstimator[SpanAnswer]):
         f1_unit: Unit of the F1 score: "words" (default) or "characters".
     """
 
-    task: ClassVar[TaskName] = "question_answering"
+    task: ClassVar[str] = "question_answering"
 
     def predict(self, texts: Iterable[Input]) -> list[str]:
         """Return the answer to each question; an empty string if there is no answer."""
@@ -379,7 +379,7 @@ class SemanticRoleLabeler(TrainedEstimator[PredictedFrames]):
     one tag per word, in which the predicate itself is tagged V. The settings are those of `Tagger`.
     """
 
-    task: ClassVar[TaskName] = "semantic_roles"
+    task: ClassVar[str] = "semantic_roles"
 
     def predict(self, texts: Iterable[Input]) -> list[list[Frame]]:
         """Return the frames of all predicates found in each sentence."""
@@ -414,7 +414,7 @@ class CoreferenceResolver(TrainedEstimator[Clusters]):
         max_document_words: Longer documents are split between sentences. Default: 4000.
     """
 
-    task: ClassVar[TaskName] = "coreference"
+    task: ClassVar[str] = "coreference"
 
     def predict(self, texts: Iterable[Input]) -> list[list[list[IndexRange]]]:
         """Return the clusters of each document."""

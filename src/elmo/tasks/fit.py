@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.config import TaskConfig
 from elmo.errors import ConfigError, interruption_note
 from elmo.files import atomic_path
 from elmo.kernels.device import move
-from elmo.tasks.core.build import build, layers_folder, splitter
+from elmo.tasks.build import build, layers_folder, splitter
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.frozen_layers import BlankLayers, LayerSource, named_layers, stored_layers
 from elmo.tasks.core.label_scores import Spread, mean_and_deviation
@@ -24,7 +23,9 @@ from elmo.tasks.load_fitted import Fitted, load_fitted_task
 from elmo.tasks.lookup_model import LookupModel, lookup_signature
 from elmo.tasks.mix_plot import PLOT, draw_mixes
 from elmo.tasks.parallel_seeds import run_in_parallel
-from elmo.tasks.registry import check_labels, is_lookup, task_for
+from elmo.tasks.registry import task_row
+from elmo.tasks.task_classes import check_labels, task_for
+from elmo.tasks.task_config import TaskConfig
 from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
 from elmo.tasks.trained_model import TrainedModel
 from elmo.train.devices import run_device
@@ -113,17 +114,17 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     Args:
         config: Task options.
     """
-    if config.run.dry_run and is_lookup(config.task):
+    if config.run.dry_run and task_row(config.task).is_lookup:
         note = f"dry run, nothing written; {config.task} needs no training"
         return TaskRun(config.out, 0, 0.0, None, note)
-    if is_lookup(config.task):  # these have no checkpoints
+    if task_row(config.task).is_lookup:  # these have no checkpoints
         return _fit(config)
     with interruption_note(lambda: kept_after_interruption(config)):
         return _fit(config)
 
 
 def _fit(config: TaskConfig) -> FitResult | TaskRun:
-    elmo = load_elmo(config)
+    elmo = load_elmo(config.elmo)
     if config.run.dry_run:
         return train(_job(config, elmo))
     configs = [_config_of_seed(config, number) for number in range(config.seeds)]
@@ -136,7 +137,7 @@ def _fit(config: TaskConfig) -> FitResult | TaskRun:
         runs = []
         for number, seed_config in enumerate(configs):
             if number and config.elmo.use == "tuned":
-                elmo = load_elmo(config)  # the previous run has trained the model
+                elmo = load_elmo(config.elmo)  # the previous run has trained the model
             runs.append(fit_and_measure(seed_config, elmo))
     metrics = [run.pop("metric") for run in runs]
     result = FitResult(config.out, metrics[0], tuple(runs))
@@ -168,7 +169,7 @@ def fit_and_measure(config: TaskConfig, elmo: LoadedELMo | None = None) -> dict[
         config: Task options.
         elmo: The ELMo model. Default: load it.
     """
-    elmo = elmo or load_elmo(config)
+    elmo = elmo or load_elmo(config.elmo)
     # Read the test set before training, so that errors in it are reported early.
     test = _test_examples(config, elmo)
     fitted = fit_once(config, elmo)
@@ -184,7 +185,7 @@ def fit_and_measure(config: TaskConfig, elmo: LoadedELMo | None = None) -> dict[
 
 def fit_once(config: TaskConfig, elmo: LoadedELMo | None) -> Fitted:
     """Fit a task with one seed: train it and return the best model, or build an index."""
-    if is_lookup(config.task):
+    if task_row(config.task).is_lookup:
         return _fit_lookup(config, elmo)
     sys.stderr.write(f"{train(_job(config, elmo))}\n")
     return load_fitted_task(Path(config.out) / MODEL, run_device(config.run), elmo)
@@ -233,7 +234,7 @@ def prepare(
         train: Training examples.
         dev: Development examples.
     """
-    task = task_for(config.task, [*train, *dev], config)
+    task = task_for(config.task, [*train, *dev], config.task_options)
     labels = task.labels(train)
     check_labels(task, labels, task.labels(dev))
     parts = [part for example in [*train, *dev] for part in task.split_example(example)]

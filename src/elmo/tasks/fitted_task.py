@@ -10,7 +10,6 @@ from typing import Generic, Literal, TypedDict, TypeVar, cast, get_args
 
 import safetensors
 
-from elmo.config import TaskConfig
 from elmo.config.serialization import from_dict, to_dict
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, InputError
@@ -21,7 +20,8 @@ from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of, load_elmo
 from elmo.tasks.core.renamed_records import upgrade_record
 from elmo.tasks.core.task import Task
 from elmo.tasks.core.task_model import MixShares
-from elmo.tasks.registry import check_targets
+from elmo.tasks.task_classes import check_targets
+from elmo.tasks.task_config import TaskConfig
 from elmo.train.run_folder import MODEL
 
 LabelType = Literal["str", "int", "bool"]
@@ -233,7 +233,7 @@ def load_matching_elmo(
     if tuned:
         loaded = LoadedELMo(ELMo.from_pretrained(folder / TUNED))
     elif loaded is None:
-        loaded = load_elmo(config)
+        loaded = load_elmo(config.elmo)
     if loaded is None or loaded.fingerprint == record.fingerprint:
         return loaded
     if tuned:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo.config import ExamplesConfig, TaskName
+from elmo.config import ExamplesConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.core.example import Example
 from elmo.tasks.files.json_records import field_names
@@ -29,7 +29,7 @@ def read_examples(
     path: str,
     split: SplitFunction,
     *,
-    task: TaskName | None = None,
+    task: str | None = None,
     is_training: bool = False,
 ) -> list[Example[object]]:
     """Read the examples in a file.
@@ -43,7 +43,7 @@ def read_examples(
     """
     reader = config.reader
     if reader == "auto":
-        reader = detect_reader(Path(path), config.encoding, task)  # type: ignore[assignment]
+        reader = detect_reader(Path(path), config.encoding, task)
     # A model can be evaluated on files in another format, to which the column options do not apply.
     if is_training:
         _check_columns(config, reader)
@@ -103,7 +103,7 @@ def _check_columns(config: ExamplesConfig, reader: str) -> None:
 
 
 def training_examples(
-    config: ExamplesConfig, split: SplitFunction, seed: int, task: TaskName | None = None
+    config: ExamplesConfig, split: SplitFunction, seed: int, task: str | None = None
 ) -> tuple[list[Example[object]], list[Example[object]]]:
     """Read the training set and the development set.
 
@@ -133,7 +133,7 @@ def training_examples(
 
 
 def indexed_examples(
-    config: ExamplesConfig, split: SplitFunction, seed: int, task: TaskName
+    config: ExamplesConfig, split: SplitFunction, seed: int, task: str
 ) -> list[Example[object]]:
     """Read the examples of a lookup task; the arguments are those of `training_examples`."""
     if config.train is None:

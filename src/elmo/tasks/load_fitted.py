@@ -5,7 +5,7 @@ from pathlib import Path
 from elmo.tasks.core.loaded_elmo import LoadedELMo
 from elmo.tasks.fitted_task import model_folder, read_record
 from elmo.tasks.lookup_model import LookupModel
-from elmo.tasks.registry import is_lookup
+from elmo.tasks.registry import task_row
 from elmo.tasks.trained_model import TrainedModel
 
 Fitted = TrainedModel | LookupModel
@@ -23,5 +23,5 @@ def load_fitted_task(
     """
     folder = model_folder(folder)
     record = read_record(folder)
-    model = LookupModel if is_lookup(record.config.task) else TrainedModel
+    model = LookupModel if task_row(record.config.task).is_lookup else TrainedModel
     return model.load(folder, record, device, elmo)

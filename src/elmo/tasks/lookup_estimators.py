@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self, cast
 
-from elmo.config import TaskConfig, TaskName
 from elmo.config.serialization import load_config, presets
 from elmo.errors import InputError
 from elmo.progress import hidden_progress
-from elmo.tasks.core.build import splitter
+from elmo.tasks.build import splitter
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.loaded_elmo import elmo_of, load_elmo
 from elmo.tasks.core.task import Answer, Record, Text, to_words
@@ -15,6 +14,7 @@ from elmo.tasks.estimator import Estimator
 from elmo.tasks.load_examples import subsample
 from elmo.tasks.lookup_model import LookupModel
 from elmo.tasks.nearest_occurrences.occurrence_lookup import NearestOccurrences
+from elmo.tasks.task_config import TaskConfig
 from elmo.tasks.word_senses.word_sense_lookup import PredictedSense
 from elmo.text.line_splitter import SplitFunction
 
@@ -31,7 +31,7 @@ class LookupEstimator(Estimator[Answer]):
         preset = self.task.replace("_", "-")
         config = load_config(TaskConfig, preset, settings, presets("task_types"))
         with hidden_progress(self.verbose < 1):
-            elmo = load_elmo(config)
+            elmo = load_elmo(config.elmo)
             split = splitter(config, elmo_of(elmo))
             examples = [self._example(text, split, number) for number, text in enumerate(texts)]
             examples = subsample(examples, config.examples.fraction, config.run.seed)
@@ -74,7 +74,7 @@ class WordSenseDisambiguator(LookupEstimator[tuple[PredictedSense, ...]]):
     `wordnet` is the path of WordNet's index.sense file.
     """
 
-    task: ClassVar[TaskName] = "word_senses"
+    task: ClassVar[str] = "word_senses"
 
 
 class NearestOccurrenceFinder(LookupEstimator[tuple[NearestOccurrences, ...]]):
@@ -83,7 +83,7 @@ class NearestOccurrenceFinder(LookupEstimator[tuple[NearestOccurrences, ...]]):
     Fit it on sentences. The input of `predict` is a list of pairs of a word and its sentence.
     """
 
-    task: ClassVar[TaskName] = "nearest_occurrences"
+    task: ClassVar[str] = "nearest_occurrences"
 
     def _example(self, text: Stored, split: SplitFunction, number: int) -> Example[object]:
         """Convert a sentence to an `Example`; an `Example` is returned unchanged."""

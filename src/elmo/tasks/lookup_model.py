@@ -22,7 +22,6 @@ import torch
 from safetensors.numpy import load_file
 
 from elmo import __version__
-from elmo.config import TaskConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, InputError
 from elmo.evaluate.probe_vectors import Encode, Vectors
@@ -42,7 +41,8 @@ from elmo.tasks.fitted_task import (
     ModelRecord,
     load_matching_elmo,
 )
-from elmo.tasks.registry import lookup_class
+from elmo.tasks.task_classes import lookup_class
+from elmo.tasks.task_config import TaskConfig
 from elmo.text.token_batches import Sentence
 from elmo.train.devices import run_device
 
@@ -71,7 +71,8 @@ class LookupModel(FittedTask[LookupTask[object, object]]):
             raise InputError("There are no texts.")
         move(loaded.elmo, run_device(config.run))
         encode = _word_encoder(loaded.elmo, config)
-        index = lookup_class(config.task).from_examples(encode, examples, config)
+        cls_of_task, train = lookup_class(config.task), config.examples.train
+        index = cls_of_task.from_examples(encode, examples, config.task_options, train)
         facts: Facts = {
             "program": f"elmo-torch {__version__}",
             "development": None,
@@ -116,7 +117,9 @@ class LookupModel(FittedTask[LookupTask[object, object]]):
         try:
             content = json.loads((folder / INDEX).read_bytes())
             vectors = load_file(folder / VECTORS)["vectors"]
-            index = lookup_class(record.config.task).from_state(content, vectors, record.config)
+            index = lookup_class(record.config.task).from_state(
+                content, vectors, record.config.task_options
+            )
         except DAMAGED_FILE_ERRORS as error:
             raise FormatError(
                 f"{folder} is not a complete fitted task model: {one_line(error)}"

@@ -13,8 +13,8 @@ from threading import Lock
 from typing import Any
 
 from elmo.child_processes import Child, ChildEnded, Handler, threads_each
-from elmo.config import TaskConfig
 from elmo.errors import OutputError
+from elmo.tasks.task_config import TaskConfig
 
 OUTPUT = "output.txt"
 

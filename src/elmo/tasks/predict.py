@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from elmo.config import TaskEvaluateConfig, TaskName, TaskPredictConfig
+from elmo.config import TaskEvaluateConfig, TaskPredictConfig
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.files import atomic_path
 from elmo.kernels.device import default_device
 from elmo.progress import format_count
+from elmo.tasks.build import splitter, task_tokenizer
 from elmo.tasks.classification.classification_task import Classification
-from elmo.tasks.core.build import splitter, task_tokenizer
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.label_report import LabelReport
 from elmo.tasks.files.raw_text import with_placeholder
@@ -131,7 +131,7 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
     return TaskPredictResult(n_texts, config.out, n_empty)
 
 
-def _warn_about_empty(n_texts: int, n_empty: int, task: TaskName) -> None:
+def _warn_about_empty(n_texts: int, n_empty: int, task: str) -> None:
     advice = ""
     if task == "tagging":
         advice = " If the file has one word per line, its name must end in .conll."

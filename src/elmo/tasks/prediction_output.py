@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from elmo.config import TaskName, TaskPredictConfig
+from elmo.config import TaskPredictConfig
 from elmo.errors import ConfigError
 from elmo.tasks.core.task import Record
 from elmo.tasks.prediction_tables import CONLL_SUFFIXES, InputRow, default_columns
 
 # Columns of the predictions in a table, for the tasks whose predictions fit into one row.
 _LABEL_COLUMNS = ("label", "confidence")
-_COLUMNS: dict[TaskName, tuple[str, ...]] = {
+_COLUMNS: dict[str, tuple[str, ...]] = {
     "classification": _LABEL_COLUMNS,
     "sentence_pairs": _LABEL_COLUMNS,
     "question_answering": ("answer", "start", "end", "score"),
@@ -27,7 +27,7 @@ _ID = "id"
 class PredictionOutput:
     """The output format of a command."""
 
-    def __init__(self, config: TaskPredictConfig, task: TaskName) -> None:
+    def __init__(self, config: TaskPredictConfig, task: str) -> None:
         """Choose the format, and check that the predictions of the task can be written in it.
 
         Args:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo.config import TaskConfig, TaskPredictConfig
+from elmo.config import TaskPredictConfig
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError
 from elmo.tasks.core.example import Example
@@ -15,6 +15,7 @@ from elmo.tasks.files.text_lines import read_text
 from elmo.tasks.load_examples import WORD_FIELDS, column_list
 from elmo.tasks.sentence_pairs.sentence_pair_files import TEXTS
 from elmo.tasks.tagging.column_files import read_conll, read_conllu
+from elmo.tasks.task_config import TaskConfig
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")

@@ -5,46 +5,18 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
-from elmo.config import TaskName
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, FormatError
-from elmo.tasks.classification.sentiment_trees import read_sst2, read_sst5
 from elmo.tasks.core.example import Example
-from elmo.tasks.coreference.coreference_files import read_coreference
-from elmo.tasks.coreference.gap import read_gap
-from elmo.tasks.files.delimited_tables import read_table
-from elmo.tasks.files.json_records import read_jsonl
 from elmo.tasks.files.text_lines import DOCUMENT, is_blank, read_lines
-from elmo.tasks.nearest_occurrences.occurrence_files import read_occurrences
-from elmo.tasks.question_answering.squad import read_squad
-from elmo.tasks.semantic_roles.predicate_frames import read_conll2005, read_conll2012, read_propbank
-from elmo.tasks.sentence_pairs.sentence_pair_files import read_pairs
-from elmo.tasks.tagging.column_files import CONLLU, read_conll, read_conllu, read_klp
-from elmo.tasks.tagging.parallel_files import find_tags_file, read_parallel
-from elmo.tasks.word_senses.sense_tagged_files import read_senses
+from elmo.tasks.registry import AUTO, all_readers, imported, task_row
+from elmo.tasks.tagging.column_files import CONLLU
+from elmo.tasks.tagging.parallel_files import find_tags_file
 from elmo.text.line_splitter import SplitFunction
 
-AUTO = "auto"
-READERS: dict[str, Callable[..., Sequence[Example[object]]]] = {
-    "conll": read_conll,
-    "conll2005": read_conll2005,
-    "conll2012": read_conll2012,
-    "conllu": read_conllu,
-    "coreference": read_coreference,
-    "gap": read_gap,
-    "jsonl": read_jsonl,
-    "klp": read_klp,
-    "occurrences": read_occurrences,
-    "parallel": read_parallel,
-    "propbank": read_propbank,
-    "sentence_pairs": read_pairs,
-    "squad": read_squad,
-    "sst2": read_sst2,
-    "sst5": read_sst5,
-    "table": read_table,
-    "word_senses": read_senses,
-}
+Reader = Callable[..., Sequence[Example[object]]]
 
 _EXTENSIONS = {
     ".conllu": "conllu",
@@ -53,14 +25,6 @@ _EXTENSIONS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".tsv": "table",
-}
-# Readers of tasks whose files are all in one format or are distinguished by the reader itself.
-_TASK_READERS: dict[TaskName, str] = {
-    "sentence_pairs": "sentence_pairs",
-    "question_answering": "squad",
-    "coreference": "coreference",
-    "word_senses": "word_senses",
-    "nearest_occurrences": "occurrences",
 }
 _TREE = re.compile(r"\(\d [^ ]")
 _CONLLU_LINE = re.compile(rf"\d+(-\d+|\.\d+)?(\t[^\t]+){{{len(CONLLU) - 1}}}")
@@ -78,7 +42,7 @@ def read(
 
     Args:
         path: Path to the file.
-        reader: Name of a reader in `READERS`, or `auto` to detect it from the file extension and
+        reader: Name of a reader, or `auto` to detect it from the file extension and
             content. With `auto`, sentiment trees are read with five labels.
         split: Function that splits raw text into words; not used for tokenized files. Default:
             split at white space.
@@ -92,11 +56,11 @@ def read(
     path = Path(path)
     if reader == AUTO:
         reader = detect_reader(path, encoding)
-    if reader not in READERS:
+    if reader not in all_readers():
         raise ConfigError(
-            f"Unknown reader {reader!r}. Expected one of: {', '.join(READERS)}, {AUTO}."
+            f"Unknown reader {reader!r}. Expected one of: {', '.join(all_readers())}, {AUTO}."
         )
-    read_file = READERS[reader]
+    read_file = cast(Reader, imported(all_readers()[reader]))
     known = inspect.signature(read_file).parameters.keys() - {"path"}
     if unknown := options.keys() - known:
         raise ConfigError(
@@ -108,7 +72,7 @@ def read(
     return list(read_file(path, encoding=encoding, **options))
 
 
-def detect_reader(path: Path, encoding: str | None = None, task: TaskName | None = None) -> str:
+def detect_reader(path: Path, encoding: str | None = None, task: str | None = None) -> str:
     """Return the name of the reader for a file.
 
     Args:
@@ -116,8 +80,8 @@ def detect_reader(path: Path, encoding: str | None = None, task: TaskName | None
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
         task: Task that the file is for, if known. Several formats can only be distinguished by it.
     """
-    if task in _TASK_READERS:
-        return _TASK_READERS[task]
+    if task is not None and (fixed := task_row(task).reader):
+        return fixed
     extension = Path(plain_name(path.name)).suffix.lower()
     reader = _EXTENSIONS.get(extension)
     # Tags of words are not in tables: a file of columns can also have the extension .tsv or .csv.
@@ -135,12 +99,12 @@ def detect_reader(path: Path, encoding: str | None = None, task: TaskName | None
     if reader is None:
         raise FormatError(
             f"Cannot detect the format of {path}. Choose a reader with --reader: "
-            f"{', '.join(READERS)}."
+            f"{', '.join(all_readers())}."
         )
     return reader
 
 
-def _detect_for_task(lines: list[str], task: TaskName | None) -> str | None:
+def _detect_for_task(lines: list[str], task: str | None) -> str | None:
     """Return the reader for the lines of a file, given the task."""
     reader = _detect_by_content(lines)
     if task == "tagging" and reader in (None, "table") and lines:

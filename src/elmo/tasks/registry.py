@@ -1,134 +1,187 @@
-"""Registry of the tasks by name."""
+"""The tasks: one row each.
 
-from collections.abc import Mapping, Sequence
-from typing import cast
+Classes and functions are named by module, because importing them would import PyTorch, which the
+help of the commands does not need.
+"""
 
-from elmo.config import TaskConfig, TaskName
-from elmo.errors import ConfigError, InputError, shortened
-from elmo.tasks.classification.classification_task import Classification
-from elmo.tasks.core.example import Example
-from elmo.tasks.core.task import LookupTask, Task, TrainedTask
-from elmo.tasks.coreference.coreference_task import Coreference
-from elmo.tasks.nearest_occurrences.occurrence_lookup import OccurrenceLookup
-from elmo.tasks.question_answering.question_answering_task import QuestionAnswering
-from elmo.tasks.semantic_roles.semantic_roles_task import SemanticRoles
-from elmo.tasks.sentence_pairs.sentence_pairs_task import SentencePairs
-from elmo.tasks.tagging.tagging_task import Tagging
-from elmo.tasks.word_senses.word_sense_lookup import WordSenseLookup
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 
-# Only a task knows the types of its targets and answers. All code that handles tasks in general
-# treats them as objects, and `check_targets` verifies the targets.
-GeneralTask = Task[object, object]
-GeneralTrainedTask = TrainedTask[object, object, object]
-GeneralLookupTask = LookupTask[object, object]
+from elmo.config.tasks import TaskOptions
+from elmo.errors import ConfigError
+from elmo.tasks.classification.classification_options import ClassificationOptions
+from elmo.tasks.coreference.coreference_options import CoreferenceOptions
+from elmo.tasks.nearest_occurrences.nearest_occurrences_options import NearestOccurrencesOptions
+from elmo.tasks.question_answering.question_answering_options import QuestionAnsweringOptions
+from elmo.tasks.sentence_pairs.sentence_pairs_options import SentencePairsOptions
+from elmo.tasks.tagging.tagging_options import TaggingOptions
+from elmo.tasks.word_senses.word_senses_options import WordSensesOptions
 
-TASKS = cast(
-    dict[TaskName, type[GeneralTask]],
-    {
-        "classification": Classification,
-        "tagging": Tagging,
-        "sentence_pairs": SentencePairs,
-        "question_answering": QuestionAnswering,
-        "semantic_roles": SemanticRoles,
-        "coreference": Coreference,
-        "word_senses": WordSenseLookup,
-        "nearest_occurrences": OccurrenceLookup,
-    },
+# Reader that is chosen by the task, the file name and the first lines of the file.
+AUTO = "auto"
+# Readers of tables and JSON lines, which several tasks have.
+_TABLES = {
+    "table": "elmo.tasks.files.delimited_tables:read_table",
+    "jsonl": "elmo.tasks.files.json_records:read_jsonl",
+}
+_JSON = {"jsonl": _TABLES["jsonl"]}
+# Options about columns, which have no effect on files in a fixed format.
+_COLUMNS = ("text_column", "label_column", "empty")
+# Options and sections about training and the task model, which a lookup task does not have.
+_TRAINING = (
+    *("seeds", "parallel_seeds", "batch_size", "batch_words", "cache", "dev_share", "keep_steps"),
+    *("use", "placement", "gamma", "mix_penalty", "mix_learning_rate", "elmo_dropout"),
+    *("elmo_learning_rate", "unfreeze_every", "word_features", "encoder", "optimizer"),
+    *("epochs", "max_steps", "max_minutes", "max_rollbacks", "precision", "kernel", "log_every"),
+    *("evaluate_every", "checkpoint_every", "patience", "mlflow", "mlflow_store"),
 )
 
 
-def is_lookup(task: TaskName) -> bool:
-    """Whether a task is fitted in one pass instead of training."""
-    return issubclass(TASKS[task], LookupTask)
+@dataclass(frozen=True)
+class TaskRow:
+    """A task.
 
-
-def trained_class(task: TaskName) -> type[GeneralTrainedTask]:
-    """Return the class of a trained task."""
-    if task not in TASKS:
-        raise ConfigError(f"Unknown task {task!r}. Expected one of: {', '.join(TASKS)}.")
-    assert issubclass(TASKS[task], TrainedTask)
-    return cast(type[GeneralTrainedTask], TASKS[task])
-
-
-def lookup_class(task: TaskName) -> type[GeneralLookupTask]:
-    """Return the class of a lookup task."""
-    assert is_lookup(task)
-    return cast(type[GeneralLookupTask], TASKS[task])
-
-
-def make_task(task: TaskName, settings: Mapping[str, object]) -> GeneralTrainedTask:
-    """Create a trained task from its name and saved settings."""
-    return trained_class(task).from_settings(settings)
-
-
-def check_targets(task: TaskName, examples: Sequence[Example[object]]) -> None:
-    """Check that examples have valid targets and the number of texts that the task requires.
-
-    Args:
-        task: Name of the task.
-        examples: Examples to check.
-
-    Raises:
-        InputError: An example has the wrong number of texts or no valid target.
+    Attributes:
+        name: Name in options, config files and model folders.
+        task: Class of the task, as "module:class".
+        options: Class of its own options.
+        readers: Readers of its files by name, as "module:function".
+        reader: Reader of all its files, if they are in one format or distinguished by the reader.
+        synonyms: Other names, for which the name is suggested.
+        unused: Common options, and sections of them, without effect on this task.
+        is_lookup: Whether the task is fitted in one pass instead of training.
     """
-    task_class = TASKS[task]
-    for example in examples:
-        if task_class.n_texts not in (None, len(example.texts)):
-            raise InputError(
-                f"Task {task}: the example {_describe(example)} has {len(example.texts)} texts "
-                f"(expected {task_class.n_texts})."
-            )
-        if not task_class.has_valid_target(example):
-            raise InputError(
-                f"Task {task}: the example {_describe(example)} has the target "
-                f"{example.target!r}; expected {task_class.target_description}."
-            )
+
+    name: str
+    task: str
+    options: type[TaskOptions] = TaskOptions
+    readers: Mapping[str, str] = field(default_factory=dict)
+    reader: str | None = None
+    synonyms: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    is_lookup: bool = False
 
 
-def check_labels(
-    task: GeneralTrainedTask, labels: Sequence[str], dev_labels: Sequence[str]
-) -> None:
-    """Raise an error if there is only one label to choose from, so that nothing can be learned.
-
-    Args:
-        task: The task.
-        labels: Labels of the training set.
-        dev_labels: Labels of the development set.
-    """
-    if len(labels) != 1 or not task.labeled_unit:
-        return
-    unit = task.labeled_unit
-    others = [label for label in dev_labels if label != labels[0]]
-    if others:
-        raise InputError(
-            f"All training {unit} have the label {labels[0]!r}; the label {others[0]!r} only "
-            "occurs in the development set, which is split off the training set if none is given. "
-            "Add training examples, or provide a development set (--dev, or dev= in Python)."
-        )
-    raise InputError(
-        f"All training {unit} have the label {labels[0]!r}. Training requires at least two "
-        "different labels."
-    )
+TASKS: dict[str, TaskRow] = {}
 
 
-def _describe(example: Example[object]) -> str:
-    name = repr(example.id or shortened(" ".join(example.words), 40))
-    location = str(example.location)
-    return f"{name} ({location})" if location else name
+def register(row: TaskRow) -> None:
+    """Add a task."""
+    TASKS[row.name] = row
 
 
-def task_for(
-    task: TaskName, examples: Sequence[Example[object]], config: TaskConfig | None = None
-) -> GeneralTrainedTask:
-    """Create a trained task with settings from the config or inferred from the examples.
+for _row in (
+    TaskRow(
+        "classification",
+        "elmo.tasks.classification.classification_task:Classification",
+        ClassificationOptions,
+        {
+            **_TABLES,
+            "sst2": "elmo.tasks.classification.sentiment_trees:read_sst2",
+            "sst5": "elmo.tasks.classification.sentiment_trees:read_sst5",
+        },
+        synonyms=("sentiment", "classifier", "textcat", "topics"),
+        unused=("indicator_dim",),
+    ),
+    TaskRow(
+        "tagging",
+        "elmo.tasks.tagging.tagging_task:Tagging",
+        TaggingOptions,
+        {
+            **_JSON,
+            "conll": "elmo.tasks.tagging.column_files:read_conll",
+            "conllu": "elmo.tasks.tagging.column_files:read_conllu",
+            "klp": "elmo.tasks.tagging.column_files:read_klp",
+            "parallel": "elmo.tasks.tagging.parallel_files:read_parallel",
+        },
+        synonyms=("ner", "pos", "chunking", "tagger", "entities"),
+        unused=("indicator_dim", "phrases"),
+    ),
+    TaskRow(
+        "sentence_pairs",
+        "elmo.tasks.sentence_pairs.sentence_pairs_task:SentencePairs",
+        SentencePairsOptions,
+        {"sentence_pairs": "elmo.tasks.sentence_pairs.sentence_pair_files:read_pairs", **_TABLES},
+        reader="sentence_pairs",
+        synonyms=("nli", "entailment", "paraphrase", "pairs"),
+        unused=("phrases",),
+    ),
+    TaskRow(
+        "question_answering",
+        "elmo.tasks.question_answering.question_answering_task:QuestionAnswering",
+        QuestionAnsweringOptions,
+        {"squad": "elmo.tasks.question_answering.squad:read_squad"},
+        reader="squad",
+        synonyms=("qa", "question_answer", "reading"),
+        unused=("phrases", "empty"),
+    ),
+    TaskRow(
+        "semantic_roles",
+        "elmo.tasks.semantic_roles.semantic_roles_task:SemanticRoles",
+        TaggingOptions,
+        {
+            name: f"elmo.tasks.semantic_roles.predicate_frames:read_{name}"
+            for name in ("conll2005", "conll2012", "propbank")
+        },
+        synonyms=("srl", "roles"),
+        unused=("phrases", *_COLUMNS),
+    ),
+    TaskRow(
+        "coreference",
+        "elmo.tasks.coreference.coreference_task:Coreference",
+        CoreferenceOptions,
+        {
+            "coreference": "elmo.tasks.coreference.coreference_files:read_coreference",
+            "gap": "elmo.tasks.coreference.gap:read_gap",
+        },
+        reader="coreference",
+        synonyms=("coref", "clusters"),
+        unused=("phrases", *_COLUMNS),
+    ),
+    TaskRow(
+        "word_senses",
+        "elmo.tasks.word_senses.word_sense_lookup:WordSenseLookup",
+        WordSensesOptions,
+        {"word_senses": "elmo.tasks.word_senses.sense_tagged_files:read_senses"},
+        reader="word_senses",
+        synonyms=("senses",),
+        unused=("phrases", *_COLUMNS, *_TRAINING),
+        is_lookup=True,
+    ),
+    TaskRow(
+        "nearest_occurrences",
+        "elmo.tasks.nearest_occurrences.occurrence_lookup:OccurrenceLookup",
+        NearestOccurrencesOptions,
+        {"occurrences": "elmo.tasks.nearest_occurrences.occurrence_files:read_occurrences"},
+        reader="occurrences",
+        unused=("phrases", *_COLUMNS, *_TRAINING),
+        is_lookup=True,
+    ),
+):
+    register(_row)
 
-    Args:
-        task: Name of the task.
-        examples: Training and development examples.
-        config: Task options. Default: the default value of every option.
 
-    Raises:
-        InputError: An example has the wrong number of texts or no valid target.
-    """
-    check_targets(task, examples)
-    return trained_class(task).from_examples(examples, config or TaskConfig(out=""))
+def task_row(name: str) -> TaskRow:
+    """Return the row of a task."""
+    if name not in TASKS:
+        raise ConfigError(f"Unknown task {name!r}. Expected one of: {', '.join(TASKS)}.")
+    return TASKS[name]
+
+
+def all_readers() -> dict[str, str]:
+    """Return the readers of all tasks by name, in alphabetical order."""
+    readers = {name: place for row in TASKS.values() for name, place in row.readers.items()}
+    return dict(sorted(readers.items()))
+
+
+def synonyms() -> dict[str, str]:
+    """Return other names of tasks, with the name of the preset."""
+    return {name: row.name.replace("_", "-") for row in TASKS.values() for name in row.synonyms}
+
+
+def imported(place: str) -> Callable[..., object]:
+    """Import a class or function, given as "module:name"."""
+    module, name = place.split(":")
+    found: Callable[..., object] = getattr(import_module(module), name)
+    return found

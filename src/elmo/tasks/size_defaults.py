@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from elmo.config import TaskConfig
+from elmo.tasks.task_config import TaskConfig
 from elmo.train.run_folder import recorded_config
 from elmo.train.run_plan import default_warmup
 

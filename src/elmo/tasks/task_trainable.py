@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo import __version__
-from elmo.config import OptimizerConfig, TaskConfig
+from elmo.config import OptimizerConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
 from elmo.progress import duration, format_count
@@ -21,6 +21,7 @@ from elmo.tasks.core.label_report import LabelReport
 from elmo.tasks.core.renamed_records import upgrade_weights
 from elmo.tasks.core.task_batches import TaskBatch, TaskBatches, n_words
 from elmo.tasks.size_defaults import with_size_defaults
+from elmo.tasks.task_config import TaskConfig
 from elmo.tasks.trained_model import TrainedModel
 from elmo.train.optim import (
     clip_gradients,

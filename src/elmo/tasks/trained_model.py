@@ -18,14 +18,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from elmo.config import TaskConfig
 from elmo.errors import FormatError, listing
 from elmo.files import write_folder
 from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
 from elmo.progress import Progress
-from elmo.tasks.core.build import BuiltModel, build
+from elmo.tasks.build import BuiltModel, build
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.loaded_elmo import LoadedELMo
 from elmo.tasks.core.renamed_records import upgrade_weights
@@ -42,7 +41,8 @@ from elmo.tasks.fitted_task import (
     ModelRecord,
     load_matching_elmo,
 )
-from elmo.tasks.registry import make_task
+from elmo.tasks.task_classes import make_task
+from elmo.tasks.task_config import TaskConfig
 
 WEIGHTS, WORDS = "model.safetensors", "static.txt"
 # Prefix of the weight names of a fine-tuned ELMo, which is saved in its own folder.

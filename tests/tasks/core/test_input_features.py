@@ -7,6 +7,7 @@ from conftest import random_model
 from small_tasks import LABELED, make_fitted_task, write_elmo
 
 from elmo.config import TaskELMoConfig, WordFeaturesConfig
+from elmo.tasks.core.char_ngrams import CharNgrams
 from elmo.tasks.core.frozen_layers import ComputedLayers
 from elmo.tasks.core.input_features import ELMoMix, InputFeatures, TokenIndexer
 from elmo.text.characters import ByteCharacters
@@ -57,8 +58,7 @@ def test_token_batch_to_moves_all_tensors_except_batch_sizes(tiny):
         mapper=tiny.mapper,
         word_vector_rows=ROWS,
         has_characters=True,
-        max_ngram=2,
-        ngram_buckets=30,
+        ngrams=CharNgrams(2, 30),
     )
     indicators = [[0] * len(text) for text in TEXTS]
     moved = indexer.batch(TEXTS, indicators).to(torch.device("meta"))

@@ -8,13 +8,12 @@ from itertools import pairwise
 
 import pytest
 import torch
-from small_tasks import OPTIONS, fabric, make_fitted_task, task_config, watch_nothing, write_elmo
+from small_tasks import OPTIONS, fabric, make_fitted_task, watch_nothing, write_elmo
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from typer.testing import CliRunner
 
 from elmo import cli
-from elmo.config import CoreferenceConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import CoreferenceResolver
 from elmo.tasks.core.example import Example
@@ -22,8 +21,9 @@ from elmo.tasks.core.packed_batch import PackedBatch
 from elmo.tasks.core.task_model import EncodedTexts
 from elmo.tasks.coreference import coreference_task as coreference_module
 from elmo.tasks.coreference.coreference_head import CoreferenceHead, distance_bucket
+from elmo.tasks.coreference.coreference_options import CoreferenceOptions
 from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
-from elmo.tasks.registry import make_task, task_for
+from elmo.tasks.task_classes import make_task, task_for
 from elmo.tasks.task_trainable import TaskTrainingJob
 
 OPTIONS = {
@@ -79,7 +79,7 @@ def make_head(has_singletons=True, **options):
         **options,
     }
     return CoreferenceHead(
-        dim=6, config=CoreferenceConfig(**options), has_singletons=has_singletons, dropout=0.2
+        dim=6, config=CoreferenceOptions(**options), has_singletons=has_singletons, dropout=0.2
     )
 
 
@@ -284,9 +284,9 @@ def test_indicator_feature_is_the_speaker_number():
 @pytest.mark.parametrize("single", [True, False])
 def test_gold_clusters_survive_encoding_and_get_perfect_scores(single):
     examples = documents(single)
-    task = task_for("coreference", examples, task_config("x", task="coreference", **OPTIONS))
+    task = task_for("coreference", examples, CoreferenceOptions(max_antecedents=8))
     assert task.has_singletons is single
-    assert task.config.max_antecedents == 8
+    assert task.options.max_antecedents == 8
     assert vars(make_task("coreference", task.to_settings())) == vars(task)
     predictions = []
     for example in examples:
@@ -332,13 +332,13 @@ def test_task_for_rejects_example_without_valid_clusters(target):
 
 def test_coreference_config_rejects_invalid_values():
     with pytest.raises(ConfigError, match="max_mention_words must be at least 1"):
-        CoreferenceConfig(max_mention_words=0)
+        CoreferenceOptions(max_mention_words=0)
     with pytest.raises(ConfigError, match="top_span_ratio must be above 0"):
-        CoreferenceConfig(top_span_ratio=0)
+        CoreferenceOptions(top_span_ratio=0)
     with pytest.raises(
         ConfigError, match=r"max_document_words \(9\) must be at least max_sentence_words \(10\)"
     ):
-        CoreferenceConfig(max_document_words=9, max_sentence_words=10)
+        CoreferenceOptions(max_document_words=9, max_sentence_words=10)
 
 
 # --------------------------------------------------------------------------------------------- GAP

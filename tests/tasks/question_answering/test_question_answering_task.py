@@ -19,7 +19,7 @@ from small_tasks import (
 from typer.testing import CliRunner
 
 from elmo import cli
-from elmo.config import QuestionAnsweringConfig, TaskConfig, TaskEncoderConfig, WordFeaturesConfig
+from elmo.config import TaskEncoderConfig, WordFeaturesConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import QuestionAnswerer
 from elmo.tasks.core.example import Example
@@ -31,7 +31,9 @@ from elmo.tasks.question_answering.question_answering_head import (
     PredictedSpan,
     QuestionAnsweringHead,
 )
-from elmo.tasks.registry import make_task, task_for
+from elmo.tasks.question_answering.question_answering_options import QuestionAnsweringOptions
+from elmo.tasks.task_classes import make_task, task_for
+from elmo.tasks.task_config import TaskConfig
 from elmo.tasks.task_trainable import TaskTrainingJob
 
 SETTINGS = {
@@ -170,9 +172,9 @@ def test_question_answering_config_rejects_invalid_values():
     with pytest.raises(
         ConfigError, match=r"overlap \(9\) must be 0 or more and smaller than window"
     ):
-        QuestionAnsweringConfig(window=9, overlap=9)
+        QuestionAnsweringOptions(window=9, overlap=9)
     with pytest.raises(ConfigError, match="max_answer_words must be at least 1"):
-        QuestionAnsweringConfig(max_answer_words=0)
+        QuestionAnsweringOptions(max_answer_words=0)
     with pytest.raises(ConfigError, match="indicator_dim must be at least 1"):
         WordFeaturesConfig(indicator_dim=0)
     with pytest.raises(ConfigError, match="batch_words must be at least 1"):

@@ -7,8 +7,11 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from elmo.config import TaskConfig, TaskEncoderConfig
+from elmo.config import TaskEncoderConfig
+from elmo.config.tasks import TaskOptions
 from elmo.tasks.classification.classification_head import ClassificationHead
+from elmo.tasks.classification.classification_options import ClassificationOptions
+from elmo.tasks.core.char_ngrams import CharNgrams
 from elmo.tasks.core.example import Example, gold
 from elmo.tasks.core.label_report import LabelReport, label_report
 from elmo.tasks.core.label_scores import label_scores
@@ -38,9 +41,10 @@ class Classification(TrainedTask[str, LabelPrediction, list[float]]):
         self.metrics: tuple[str, ...] = ("accuracy", "macro_f1")
 
     @classmethod
-    def from_examples(cls, examples: Sequence[Example[str]], config: TaskConfig) -> Self:
-        """Create the task with the metric from the config."""
-        return cls(config.metric)
+    def from_examples(cls, examples: Sequence[Example[str]], options: TaskOptions) -> Self:
+        """Create the task with the metric from its options."""
+        assert isinstance(options, ClassificationOptions)
+        return cls(options.metric)
 
     @staticmethod
     def has_valid_target(example: Example[object]) -> bool:
@@ -51,15 +55,23 @@ class Classification(TrainedTask[str, LabelPrediction, list[float]]):
         """Return the distinct labels of the examples in sorted order."""
         return sorted({str(example.target) for example in examples})
 
+    def char_ngrams(self, options: TaskOptions) -> CharNgrams | None:
+        """Return the n-grams of the linear classifier, if it is used."""
+        assert isinstance(options, ClassificationOptions)
+        if not options.char_ngrams:
+            return None
+        return CharNgrams(options.char_ngrams, options.ngram_buckets)
+
     def head(
-        self, dim: int, labels: Sequence[str], config: TaskEncoderConfig
+        self, dim: int, labels: Sequence[str], encoder: TaskEncoderConfig, options: TaskOptions
     ) -> TaskHead[list[float]]:
-        """Create the head for word vectors of size `dim`."""
+        """Create the head."""
+        ngrams = self.char_ngrams(options)
         return ClassificationHead(
             dim=dim,
             n_labels=len(labels),
-            dropout=config.dropout,
-            ngram_buckets=config.ngram_buckets if config.char_ngrams else 0,
+            dropout=encoder.dropout,
+            ngram_buckets=0 if ngrams is None else ngrams.n_buckets,
         )
 
     def targets(self, parts: Sequence[Example[str]], label_ids: Mapping[str, int]) -> Tensor:

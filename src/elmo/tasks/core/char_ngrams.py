@@ -7,6 +7,7 @@ would suffice to fit the training examples, and the LSTM would learn little.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,18 @@ from elmo.tasks.core.example import Words
 LENGTH = 10.0
 # Multipliers of the polynomial rolling hash and of the final step that mixes its bits.
 _STEP, _SCATTER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+
+
+class CharNgrams(NamedTuple):
+    """Which character n-grams a head uses.
+
+    Attributes:
+        max_ngram: Maximum length in characters.
+        n_buckets: Number of buckets that n-grams are hashed into.
+    """
+
+    max_ngram: int
+    n_buckets: int
 
 
 @dataclass(frozen=True)

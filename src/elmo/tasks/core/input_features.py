@@ -21,7 +21,7 @@ from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 from elmo.model.layer_mix import LayerMix
 from elmo.model.network import ELMoNetwork
 from elmo.model.token_encoder import CharacterCNN
-from elmo.tasks.core.char_ngrams import NgramBags
+from elmo.tasks.core.char_ngrams import CharNgrams, NgramBags
 from elmo.tasks.core.example import Words
 from elmo.tasks.core.frozen_layers import LayerSource
 from elmo.tasks.core.packed_batch import PackedBatch
@@ -83,8 +83,7 @@ class TokenIndexer:
         mapper: TokenMapper | None = None,
         word_vector_rows: Mapping[str, int] | None = None,
         has_characters: bool = False,
-        max_ngram: int = 0,
-        ngram_buckets: int = 1,
+        ngrams: CharNgrams | None = None,
     ) -> None:
         """Select the features.
 
@@ -93,8 +92,7 @@ class TokenIndexer:
             mapper: Token mapper of a fine-tuned ELMo.
             word_vector_rows: Row of each word in the word vector table, starting at 1.
             has_characters: Whether to use characters as a feature.
-            max_ngram: Maximum length of the character n-grams of a text; 0 disables them.
-            ngram_buckets: Number of buckets that n-grams are hashed into.
+            ngrams: Character n-grams of a text to use; None for none.
         """
         self.layers = layers
         self.mapper = mapper
@@ -102,8 +100,7 @@ class TokenIndexer:
         self.character_mapper = (
             TokenMapper(ByteCharacters(MAX_WORD_CHARACTERS)) if has_characters else None
         )
-        self.max_ngram = max_ngram
-        self.ngram_buckets = ngram_buckets
+        self.ngrams = ngrams
 
     def batch(
         self,
@@ -143,8 +140,8 @@ class TokenIndexer:
             rows = [torch.tensor(row) for row in indicators]
             tensors["indicators"] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
         char_ngrams = None
-        if self.max_ngram:
-            char_ngrams = NgramBags.from_texts(texts, self.max_ngram, self.ngram_buckets)
+        if self.ngrams is not None:
+            char_ngrams = NgramBags.from_texts(texts, *self.ngrams)
         return TokenBatch(layout, char_ngrams=char_ngrams, **tensors)
 
     def _word_vector_rows(self, texts: Sequence[Words], n_steps: int) -> Tensor:

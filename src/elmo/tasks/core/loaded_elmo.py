@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from elmo.config import TaskConfig
+from elmo.config import TaskELMoConfig
 from elmo.embed.embedder import ELMo
 from elmo.embed.fingerprint import fingerprint
 
@@ -20,11 +20,9 @@ class LoadedELMo:
         return fingerprint(self.elmo.to_pretrained())
 
 
-def load_elmo(config: TaskConfig) -> LoadedELMo | None:
+def load_elmo(config: TaskELMoConfig) -> LoadedELMo | None:
     """Load the ELMo model named in a config; return None if ELMo is not used."""
-    if config.elmo.model is None:
-        return None
-    return LoadedELMo(ELMo.from_pretrained(config.elmo.model))
+    return None if config.model is None else LoadedELMo(ELMo.from_pretrained(config.model))
 
 
 def elmo_of(loaded: LoadedELMo | None) -> ELMo | None:

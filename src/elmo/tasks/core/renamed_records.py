@@ -7,7 +7,7 @@ to a table here. The tables are applied when a fitted task model or a checkpoint
 from collections.abc import Mapping
 from typing import TypeVar
 
-from elmo.config.renamed import RENAMED_FIELDS
+from elmo.config.renamed import RENAMED_OPTIONS
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ RENAMED_SETTINGS = {
     "longest": "max_answer_words",
     "may_be_none": "has_unanswerable",
     "has_single": "has_singletons",
-    **RENAMED_FIELDS["CoreferenceConfig"],
+    **RENAMED_OPTIONS,
 }
 # New to old names in the `repr` of targets, of which signatures of examples are computed.
 ORIGINAL_REPR = {"SenseTarget(": "AskedWord(", "word_range=": "place="}

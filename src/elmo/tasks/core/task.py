@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.config import TaskConfig, TaskEncoderConfig
+from elmo.config import TaskEncoderConfig
+from elmo.config.tasks import TaskOptions
 from elmo.evaluate.probe_vectors import Encode
+from elmo.tasks.core.char_ngrams import CharNgrams
 from elmo.tasks.core.example import Example, Words
 from elmo.tasks.core.label_report import LabelReport
 from elmo.tasks.core.task_model import TaskHead
@@ -106,8 +108,8 @@ class TrainedTask(Task[Target, Answer], Generic[Target, Answer, Output]):
 
     @classmethod
     @abstractmethod
-    def from_examples(cls, examples: Sequence[Example[Target]], config: TaskConfig) -> Self:
-        """Create the task with settings from the config or inferred from the examples."""
+    def from_examples(cls, examples: Sequence[Example[Target]], options: TaskOptions) -> Self:
+        """Create the task with settings from its options or inferred from the examples."""
 
     def split_example(self, example: Example[Target]) -> list[Example[Target]]:
         """Split an example into parts that the model processes separately, e.g. a long text."""
@@ -133,9 +135,22 @@ class TrainedTask(Task[Target, Answer], Generic[Target, Answer, Output]):
         """Return the maximum number of classes that the head chooses between in one decision."""
         return len(labels)
 
+    def char_ngrams(self, options: TaskOptions) -> CharNgrams | None:
+        """Return which character n-grams the head uses; None for none."""
+        return None
+
     @abstractmethod
-    def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead[Output]:
-        """Create the head for word vectors of size `dim`."""
+    def head(
+        self, dim: int, labels: Sequence[str], encoder: TaskEncoderConfig, options: TaskOptions
+    ) -> TaskHead[Output]:
+        """Create the head.
+
+        Args:
+            dim: Dimension of the word vectors.
+            labels: Labels ordered by id.
+            encoder: Options of the task encoder.
+            options: Options of the task.
+        """
 
     @abstractmethod
     def targets(self, parts: Sequence[Example[Target]], label_ids: Mapping[str, int]) -> Tensor:
@@ -185,19 +200,26 @@ class LookupTask(Task[Target, Answer]):
     @classmethod
     @abstractmethod
     def from_examples(
-        cls, encode: Encode, examples: Sequence[Example[Target]], config: TaskConfig
+        cls,
+        encode: Encode,
+        examples: Sequence[Example[Target]],
+        options: TaskOptions,
+        train: str | None,
     ) -> Self:
         """Build the index.
 
         Args:
             encode: Computes the word vectors of sentences, (1, words, dim).
             examples: Examples to store.
-            config: Task options.
+            options: Options of the task.
+            train: Path from which the examples were read; None if they were not in a file.
         """
 
     @classmethod
     @abstractmethod
-    def from_state(cls, content: Record, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+    def from_state(
+        cls, content: Record, vectors: NDArray[np.float16], options: TaskOptions
+    ) -> Self:
         """Restore an index from the values returned by `state`."""
 
     @abstractmethod

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.config import CoreferenceConfig
 from elmo.tasks.core.example import IndexRange
 from elmo.tasks.core.task_model import EncodedTexts
+from elmo.tasks.coreference.coreference_options import CoreferenceOptions
 
 # Number of distance buckets: 0, 1, 2, 3, 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, and above.
 N_DISTANCES = 10
@@ -55,7 +55,7 @@ class CoreferenceHead(nn.Module):
     """Predicts the clusters of coreferent mentions in a document."""
 
     def __init__(
-        self, *, dim: int, config: CoreferenceConfig, has_singletons: bool, dropout: float
+        self, *, dim: int, config: CoreferenceOptions, has_singletons: bool, dropout: float
     ) -> None:
         """Create the layers.
 

@@ -13,14 +13,16 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor
 
-from elmo.config import CoreferenceConfig, TaskConfig, TaskEncoderConfig
+from elmo.config import TaskEncoderConfig
 from elmo.config.serialization import from_dict
+from elmo.config.tasks import TaskOptions
 from elmo.errors import InputError
 from elmo.tasks.core.example import Example, IndexRange, Words, gold
 from elmo.tasks.core.task import Record, Text, TextGroup, TrainedTask, to_words
 from elmo.tasks.core.task_model import TaskHead
 from elmo.tasks.coreference.coreference_files import Cluster
 from elmo.tasks.coreference.coreference_head import CoreferenceHead
+from elmo.tasks.coreference.coreference_options import CoreferenceOptions
 from elmo.tasks.coreference.coreference_scores import cluster_scores
 from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
 from elmo.tasks.coreference.pronoun_scores import References, pronoun_scores
@@ -52,26 +54,26 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
 
     empty_answer: Clusters = ()
 
-    def __init__(self, has_singletons: bool, config: CoreferenceConfig) -> None:
+    def __init__(self, has_singletons: bool, options: CoreferenceOptions) -> None:
         """Store the settings.
 
         Args:
             has_singletons: Whether a cluster can consist of a single mention.
-            config: Maximum lengths and numbers.
+            options: Maximum lengths and numbers.
         """
-        self.has_singletons, self.config = has_singletons, config
+        self.has_singletons, self.options = has_singletons, options
         self.metric = "mean_f1"
         self.metrics: tuple[str, ...] = ("muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1")
 
     @classmethod
     def from_examples(
-        cls, examples: Sequence[Example[CoreferenceTarget]], config: TaskConfig
+        cls, examples: Sequence[Example[CoreferenceTarget]], options: TaskOptions
     ) -> Self:
         """Create the task; `has_singletons` is true if any example has a single-mention cluster.
 
         Args:
             examples: Training examples.
-            config: Task options.
+            options: Options of the task.
 
         Raises:
             InputError: The examples are from GAP, which does not annotate clusters.
@@ -84,14 +86,15 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
         has_singletons = any(
             len(cluster) == 1 for example in examples for cluster in clusters_of(example)
         )
-        return cls(has_singletons, config.coreference)
+        assert isinstance(options, CoreferenceOptions)
+        return cls(has_singletons, options)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> Self:
         """Create the task from the settings in a model folder."""
         options = dict(settings)
         has_singletons = bool(options.pop("has_singletons"))
-        return cls(has_singletons, from_dict(CoreferenceConfig, options, "task_settings"))
+        return cls(has_singletons, from_dict(CoreferenceOptions, options, "task_settings"))
 
     @staticmethod
     def has_valid_target(example: Example[object]) -> bool:
@@ -129,7 +132,7 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
 
         Documents are split at sentence boundaries.
         """
-        max_words = self.config.max_sentence_words
+        max_words = self.options.max_sentence_words
         sentences = [
             (text[start : start + max_words], number)
             for number, text in enumerate(example.texts)
@@ -137,7 +140,7 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
         ]
         parts = list(self._parts(sentences))
         if len(parts) > 1:
-            _warn_about_split(self.config.max_document_words)
+            _warn_about_split(self.options.max_document_words)
         starts = [0, *accumulate(sum(len(text) for text, _ in part) for part in parts)]
         return [
             Example(
@@ -155,7 +158,7 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
         n_words = 0
         for sentence in sentences:
             n_words += len(sentence[0])
-            if part and n_words > self.config.max_document_words:
+            if part and n_words > self.options.max_document_words:
                 yield part
                 part, n_words = [], len(sentence[0])
             part.append(sentence)
@@ -173,17 +176,17 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
 
     def n_choices(self, labels: Sequence[str]) -> int:
         """Return the maximum number of candidate antecedents, plus one for "no antecedent"."""
-        return self.config.max_antecedents + 1
+        return self.options.max_antecedents + 1
 
     def head(
-        self, dim: int, labels: Sequence[str], config: TaskEncoderConfig
+        self, dim: int, labels: Sequence[str], encoder: TaskEncoderConfig, options: TaskOptions
     ) -> TaskHead[list[list[IndexRange]]]:
-        """Create the head for word vectors of size `dim`."""
+        """Create the head."""
         return CoreferenceHead(
             dim=dim,
-            config=self.config,
+            config=self.options,
             has_singletons=self.has_singletons,
-            dropout=config.dropout,
+            dropout=encoder.dropout,
         )
 
     def targets(
@@ -262,7 +265,7 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
 
     def to_settings(self) -> dict[str, object]:
         """Return the settings from which `from_settings` recreates this task."""
-        return {"has_singletons": self.has_singletons, **asdict(self.config)}
+        return {"has_singletons": self.has_singletons, **asdict(self.options)}
 
 
 @cache

@@ -8,12 +8,13 @@ from typing import ClassVar, NamedTuple, Self, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.config import TaskConfig
+from elmo.config.tasks import TaskOptions
 from elmo.errors import InputError
 from elmo.evaluate.occurrence_index import OccurrenceIndex
 from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts
 from elmo.tasks.core.example import Example, Words
 from elmo.tasks.core.task import LookupTask, Record, Text, to_words
+from elmo.tasks.nearest_occurrences.nearest_occurrences_options import NearestOccurrencesOptions
 from elmo.tasks.nearest_occurrences.occurrence_files import occurrence_example
 from elmo.text.line_splitter import SplitFunction
 
@@ -90,25 +91,33 @@ class OccurrenceLookup(LookupTask[str, tuple[NearestOccurrences, ...]]):
 
     @classmethod
     def from_examples(
-        cls, encode: Encode, examples: Sequence[Example[str]], config: TaskConfig
+        cls,
+        encode: Encode,
+        examples: Sequence[Example[str]],
+        options: TaskOptions,
+        train: str | None,
     ) -> Self:
         """Build the index from the first `max_per_word` occurrences of each word."""
+        assert isinstance(options, NearestOccurrencesOptions)
         counts: Counter[str] = Counter()
         occurrences = []
         for number, example in enumerate(examples):
             for position in _positions(example):
                 word = example.words[position].lower()
                 counts[word] += 1
-                if counts[word] <= config.lookup.max_per_word:
+                if counts[word] <= options.max_per_word:
                     occurrences.append(StoredOccurrence(number, position, example.target))
         sentences = [example.words for example in examples]
         positions = [(item.sentence, item.position) for item in occurrences]
         parts = [part.astype(np.float16) for part in _vectors(encode, sentences, positions)]
-        return cls(sentences, occurrences, np.concatenate(parts), config.lookup.n_nearest)
+        return cls(sentences, occurrences, np.concatenate(parts), options.n_nearest)
 
     @classmethod
-    def from_state(cls, content: Record, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+    def from_state(
+        cls, content: Record, vectors: NDArray[np.float16], options: TaskOptions
+    ) -> Self:
         """Restore an index from the values returned by `state`."""
+        assert isinstance(options, NearestOccurrencesOptions)
         stored = cast(StoredSentences, content)
         occurrences = [StoredOccurrence(*item) for item in stored["occurrences"]]
         if len(occurrences) != len(vectors):
@@ -116,7 +125,7 @@ class OccurrenceLookup(LookupTask[str, tuple[NearestOccurrences, ...]]):
                 f"there are {len(occurrences):,} occurrences but {len(vectors):,} vectors"
             )
         sentences = [tuple(words) for words in stored["sentences"]]
-        return cls(sentences, occurrences, vectors, config.lookup.n_nearest)
+        return cls(sentences, occurrences, vectors, options.n_nearest)
 
     def state(self) -> tuple[Record, NDArray[np.float16]]:
         """Return the index as JSON-serializable data and vectors, (occurrences, dim)."""

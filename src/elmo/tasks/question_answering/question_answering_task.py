@@ -8,7 +8,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from elmo.config import TaskConfig, TaskEncoderConfig
+from elmo.config import TaskEncoderConfig
+from elmo.config.tasks import TaskOptions
 from elmo.tasks.core.example import Example, Words, gold
 from elmo.tasks.core.passage import Passage
 from elmo.tasks.core.task import Record, Text, TextGroup, TrainedTask, paired_text_groups, to_words
@@ -18,6 +19,7 @@ from elmo.tasks.question_answering.question_answering_head import (
     PredictedSpan,
     QuestionAnsweringHead,
 )
+from elmo.tasks.question_answering.question_answering_options import QuestionAnsweringOptions
 from elmo.tasks.question_answering.question_answering_scores import F1Unit, answer_scores
 from elmo.text.line_splitter import SplitFunction
 
@@ -73,9 +75,9 @@ class QuestionAnswering(TrainedTask[GoldAnswers, SpanAnswer, PredictedSpan]):
         self.metrics: tuple[str, ...] = ("exact_match", "f1")
 
     @classmethod
-    def from_examples(cls, examples: Sequence[Example[GoldAnswers]], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example[GoldAnswers]], options: TaskOptions) -> Self:
         """Create the task; `has_unanswerable` is true if any example has no answer."""
-        options = config.question_answering
+        assert isinstance(options, QuestionAnsweringOptions)
         has_unanswerable = any(not gold(example).texts for example in examples)
         return cls(
             options.max_answer_words,
@@ -130,10 +132,12 @@ class QuestionAnswering(TrainedTask[GoldAnswers, SpanAnswer, PredictedSpan]):
         return self.window * self.max_answer_words
 
     def head(
-        self, dim: int, labels: Sequence[str], config: TaskEncoderConfig
+        self, dim: int, labels: Sequence[str], encoder: TaskEncoderConfig, options: TaskOptions
     ) -> TaskHead[PredictedSpan]:
-        """Create the head for word vectors of size `dim`."""
-        return QuestionAnsweringHead(dim=dim, max_answer_words=self.max_answer_words, config=config)
+        """Create the head."""
+        return QuestionAnsweringHead(
+            dim=dim, max_answer_words=self.max_answer_words, config=encoder
+        )
 
     def targets(
         self, parts: Sequence[Example[GoldAnswers]], label_ids: Mapping[str, int]

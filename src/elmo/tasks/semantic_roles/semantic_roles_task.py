@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from elmo.config import TaskConfig
+from elmo.config.tasks import TaskOptions
 from elmo.errors import InputError
 from elmo.tasks.core.example import Example, gold
 from elmo.tasks.core.label_scores import Score
@@ -71,10 +71,10 @@ class SemanticRoles(TagPredictor[Frames, PredictedFrames]):
         self.metrics = ("span_precision", "span_recall", "span_f1", "predicate_f1")
 
     @classmethod
-    def from_examples(cls, examples: Sequence[Example[Frames]], config: TaskConfig) -> Self:
-        """Create the task with the tag scheme set in the config or detected in the examples."""
+    def from_examples(cls, examples: Sequence[Example[Frames]], options: TaskOptions) -> Self:
+        """Create the task with the tag scheme of its options or detected in the examples."""
         tags = [frame.tags for example in examples for frame in gold(example)]
-        scheme = choose_scheme(tags, config)
+        scheme = choose_scheme(tags, options)
         if scheme == spans.NONE:
             raise InputError(
                 "Task semantic_roles: the tags do not follow a span tag scheme. Expected tags such "

@@ -1,14 +1,16 @@
 """Sentence pair classification: predicts one label for two texts, e.g. textual entailment."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from elmo.config import TaskEncoderConfig
+from elmo.config.tasks import TaskOptions
 from elmo.tasks.classification.classification_task import Classification, LabelPrediction
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.task import Record, TextGroup, paired_text_groups
 from elmo.tasks.core.task_model import TaskHead
 from elmo.tasks.sentence_pairs.sentence_pair_head import SentencePairHead
+from elmo.tasks.sentence_pairs.sentence_pairs_options import SentencePairsOptions
 
 
 class SentencePairs(Classification):
@@ -19,15 +21,24 @@ class SentencePairs(Classification):
     # 1 if the word also occurs in the other text, else 0.
     n_indicators: ClassVar[int] = 2
 
+    @classmethod
+    def from_examples(cls, examples: Sequence[Example[str]], options: TaskOptions) -> Self:
+        """Create the task with the metric from its options."""
+        assert isinstance(options, SentencePairsOptions)
+        return cls(options.metric)
+
     def text_groups(self, parts: Sequence[Example[str]]) -> list[TextGroup]:
         """Return the first and second texts; words that occur in both have the indicator 1."""
         return paired_text_groups(parts)
 
+    def char_ngrams(self, options: TaskOptions) -> None:
+        """Return None: this head does not use n-grams."""
+
     def head(
-        self, dim: int, labels: Sequence[str], config: TaskEncoderConfig
+        self, dim: int, labels: Sequence[str], encoder: TaskEncoderConfig, options: TaskOptions
     ) -> TaskHead[list[float]]:
-        """Create the head for word vectors of size `dim`."""
-        return SentencePairHead(dim=dim, n_labels=len(labels), config=config)
+        """Create the head."""
+        return SentencePairHead(dim=dim, n_labels=len(labels), config=encoder)
 
     def to_record(self, example: Example[str], answer: LabelPrediction) -> Record:
         """Return both texts, the label and all label probabilities in descending order."""

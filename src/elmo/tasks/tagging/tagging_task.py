@@ -8,7 +8,8 @@ from typing import ClassVar, Generic, Self
 
 from torch import Tensor
 
-from elmo.config import TaskConfig, TaskEncoderConfig
+from elmo.config import TaskEncoderConfig
+from elmo.config.tasks import TaskOptions
 from elmo.errors import InputError
 from elmo.tasks.core.example import Example, gold
 from elmo.tasks.core.label_report import LabelReport, label_report
@@ -18,6 +19,7 @@ from elmo.tasks.core.task_model import TaskHead
 from elmo.tasks.tagging import spans
 from elmo.tasks.tagging.span_scores import span_report, span_scores
 from elmo.tasks.tagging.tagging_heads import SoftmaxTaggingHead, TaggingHead, pad_tags
+from elmo.tasks.tagging.tagging_options import TaggingOptions
 
 # One tag per word.
 Tags = tuple[str, ...]
@@ -55,10 +57,11 @@ class TagPredictor(TrainedTask[Target, Answer, list[int]], Generic[Target, Answe
         return sorted({tag for part in parts for tag in self._model_tags(part)} | always)
 
     def head(
-        self, dim: int, labels: Sequence[str], config: TaskEncoderConfig
+        self, dim: int, labels: Sequence[str], encoder: TaskEncoderConfig, options: TaskOptions
     ) -> TaskHead[list[int]]:
-        """Create the head for word vectors of size `dim`."""
-        if not config.crf:
+        """Create the head."""
+        assert isinstance(options, TaggingOptions)
+        if not options.crf:
             return SoftmaxTaggingHead(dim=dim, n_tags=len(labels))
         allowed = spans.allowed_transitions(self.model_scheme, labels) if self.has_spans else None
         return TaggingHead(dim=dim, n_tags=len(labels), allowed=allowed)
@@ -99,10 +102,10 @@ class Tagging(TagPredictor[Tags, Tags]):
         self.metrics: tuple[str, ...] = ("accuracy", *span_metrics)
 
     @classmethod
-    def from_examples(cls, examples: Sequence[Example[Tags]], config: TaskConfig) -> Self:
-        """Create the task with the tag scheme set in the config or detected in the examples."""
+    def from_examples(cls, examples: Sequence[Example[Tags]], options: TaskOptions) -> Self:
+        """Create the task with the tag scheme of its options or detected in the examples."""
         with locating_invalid_tags(examples):
-            task = cls(choose_scheme([gold(example) for example in examples], config))
+            task = cls(choose_scheme([gold(example) for example in examples], options))
             # Parse all tags once, so that the error for an invalid tag names its location.
             task.labels(examples)
         return task
@@ -188,10 +191,10 @@ def locating_invalid_tags(examples: Sequence[Example[Tags]]) -> Iterator[None]:
         raise InputError(f"{next(locations, '')}{error}") from None
 
 
-def choose_scheme(tags: Sequence[Sequence[str]], config: TaskConfig) -> str:
-    """Return the tag scheme set in the config; with `auto`, detect it from the tags."""
-    scheme = config.examples.scheme
-    return spans.detect_scheme(tags) if scheme == "auto" else scheme
+def choose_scheme(tags: Sequence[Sequence[str]], options: TaskOptions) -> str:
+    """Return the tag scheme set in the options; with `auto`, detect it from the tags."""
+    assert isinstance(options, TaggingOptions)
+    return spans.detect_scheme(tags) if options.scheme == "auto" else options.scheme
 
 
 @lru_cache(maxsize=2**17)

@@ -12,7 +12,7 @@ from typing import ClassVar, Self, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.config import TaskConfig
+from elmo.config.tasks import TaskOptions
 from elmo.errors import ConfigError, InputError
 from elmo.evaluate.probe_vectors import Encode, Vectors, unit
 from elmo.evaluate.word_senses import (
@@ -26,6 +26,7 @@ from elmo.evaluate.word_senses import (
 from elmo.tasks.core.example import Example, gold
 from elmo.tasks.core.task import LookupTask, Record
 from elmo.tasks.word_senses.sense_tagged_files import SenseTarget
+from elmo.tasks.word_senses.word_senses_options import WordSensesOptions
 
 # Default path of WordNet's index.sense file, relative to the folder that contains SemCor.
 WORDNET = Path("wordnet-3.0") / "index.sense"
@@ -81,11 +82,15 @@ class WordSenseLookup(LookupTask[Senses, tuple[PredictedSense, ...]]):
 
     @classmethod
     def from_examples(
-        cls, encode: Encode, examples: Sequence[Example[Senses]], config: TaskConfig
+        cls,
+        encode: Encode,
+        examples: Sequence[Example[Senses]],
+        options: TaskOptions,
+        train: str | None,
     ) -> Self:
         """Build the index from the senses in the examples and WordNet's sense order."""
-        train = config.examples.train
-        path = config.lookup.wordnet or (None if train is None else Path(train).parent / WORDNET)
+        assert isinstance(options, WordSensesOptions)
+        path = options.wordnet or (None if train is None else Path(train).parent / WORDNET)
         if path is None:
             raise ConfigError("Set the path of WordNet's index.sense file with --wordnet.")
         forms: dict[str, list[Entry]] = {}
@@ -100,7 +105,9 @@ class WordSenseLookup(LookupTask[Senses, tuple[PredictedSense, ...]]):
         return cls(senses, forms)
 
     @classmethod
-    def from_state(cls, content: Record, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+    def from_state(
+        cls, content: Record, vectors: NDArray[np.float16], options: TaskOptions
+    ) -> Self:
         """Restore an index from the values returned by `state`."""
         stored = cast(StoredSenses, content)
         wordnet = {(lemma, part): senses for lemma, part, senses in stored["wordnet"]}

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from elmo.config import TaskConfig
 from elmo.embed.embedder import ELMo
 from elmo.kernels.torch_kernels import Kernels
 from elmo.model.network import ELMoNetwork
@@ -18,6 +17,7 @@ from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of
 from elmo.tasks.core.task import Answer, Output, Target, TrainedTask
 from elmo.tasks.core.task_model import TaskModel
 from elmo.tasks.core.word_vectors import WordVectors
+from elmo.tasks.task_config import TaskConfig
 from elmo.text.line_splitter import SplitFunction, line_splitter
 
 
@@ -94,6 +94,7 @@ def build(
         layers: Layer source for a frozen ELMo. Default: run ELMo on each batch.
         word_vectors: Pretrained word vectors; None if not used.
     """
+    options = config.task_options
     elmo = elmo_of(loaded)
     chosen: list[int] = []
     network: ELMoNetwork | None = None
@@ -126,7 +127,7 @@ def build(
         encoder = TaskEncoder(
             config=config.encoder, elmo=config.elmo, input_dim=features.dim, **sizes
         )
-        head = task.head(encoder.dim, labels, config.encoder)
+        head = task.head(encoder.dim, labels, config.encoder, options)
     model = TaskModel(
         features=features, encoder=encoder, head=head, mix_penalty=config.elmo.mix_penalty
     )
@@ -135,8 +136,7 @@ def build(
         mapper=None if network is None or elmo is None else elmo.mapper,
         word_vector_rows=None if word_vectors is None else _rows(word_vectors),
         has_characters=config.word_features.characters == "bytes",
-        max_ngram=config.encoder.char_ngrams,
-        ngram_buckets=config.encoder.ngram_buckets,
+        ngrams=task.char_ngrams(options),
     )
     return BuiltModel(model, indexer, loaded, word_vectors)
 

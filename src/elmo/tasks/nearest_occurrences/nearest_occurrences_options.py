@@ -1,0 +1,23 @@
+"""Options of the search for similar occurrences."""
+
+from dataclasses import dataclass
+
+from elmo.config.tasks import TaskOptions
+from elmo.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class NearestOccurrencesOptions(TaskOptions):
+    """Nearest occurrences."""
+
+    n_nearest: int = 3
+    """Number of occurrences to return."""
+    max_per_word: int = 1000
+    """Maximum number of occurrences to store per word. With the bundled models, each takes 1
+    kB."""
+
+    def __post_init__(self) -> None:
+        """Validate the counts."""
+        for name in ("n_nearest", "max_per_word"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
