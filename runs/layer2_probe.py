@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from linear_probe import fit, standardize
+from pos_probe import TaggedSentence, TaggedText
 from torch import Tensor
 
 from elmo import ELMo
-from elmo.evaluate.linear_probe import fit, standardize
-from elmo.evaluate.parts_of_speech import TaggedSentence, TaggedText
 from elmo.tasks.core.label_scores import mean_and_deviation
 
 SEEDS = range(3)

@@ -15,15 +15,15 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from pos_probe import TaggedText, tag_accuracies
+from sense_probe import SenseData, sense_accuracy
 
 from elmo import ELMo
 from elmo.config import ReadingConfig
 from elmo.corpus.sentence_reader import read_sentences
 from elmo.errors import ConfigError, ElmoError, FormatError
 from elmo.evaluate.geometry import geometry
-from elmo.evaluate.parts_of_speech import TaggedText, tag_accuracies
 from elmo.evaluate.probe_vectors import Encode
-from elmo.evaluate.word_senses import SenseData, sense_accuracy
 from elmo.kernels.device import default_device
 from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork

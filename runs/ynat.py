@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from linear_probe import fit, standardize
 from probe import random_twin
 from torch import Tensor
 
 from elmo import ELMo
-from elmo.evaluate.linear_probe import fit, standardize
 from elmo.text.tokenizer import Tokenizer, get_tokenizer
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from elmo.errors import FormatError, InputError
-from elmo.evaluate.probe_vectors import encode_in_parts, numbered_lines, unit
+from elmo.errors import InputError
+from elmo.evaluate.probe_vectors import encode_in_parts, unit
 
 SENTENCES = [["a"], ["b", "c", "d"], ["e", "f"], ["g"], ["h", "i", "j", "k", "l"], ["m"]]
 
@@ -49,16 +49,3 @@ def test_encode_in_parts_rejects_vectors_without_layer_dimension():
 def test_unit_leaves_zero_vectors_unchanged():
     scaled = unit(np.array([[3.0, 4.0], [0.0, 0.0]], np.float32))
     assert scaled.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0.0, 0.0]]
-
-
-def test_numbered_lines_strips_byte_order_mark_and_line_endings(tmp_path):
-    (tmp_path / "text").write_bytes("\ufefféén\r\n\ntwee\u2028x".encode())
-    assert list(numbered_lines(tmp_path / "text")) == [(1, "één"), (2, ""), (3, "twee\u2028x")]
-
-
-def test_numbered_lines_rejects_missing_and_non_utf8_files(tmp_path):
-    with pytest.raises(FormatError, match=r"Cannot read .*none: No such file"):
-        list(numbered_lines(tmp_path / "none"))
-    (tmp_path / "invalid").write_bytes(b"good\n\xff\xfe\n")
-    with pytest.raises(FormatError, match=r"invalid, line 2 is not valid UTF-8\. Convert the file"):
-        list(numbered_lines(tmp_path / "invalid"))

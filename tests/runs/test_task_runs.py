@@ -14,7 +14,7 @@ from conftest import RUNS, random_model
 
 from elmo.cli import application
 from elmo.embed.embedder import ELMo
-from elmo.tasks.core.word_vectors import read_word_vectors
+from elmo.tasks.files.word_vectors import read_word_vectors
 
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\tentailment_judgment\n"
 SICK = SICK_HEADER + "1\tKim left .\tKim didn't stay\tNEUTRAL\n"

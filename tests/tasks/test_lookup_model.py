@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from sense_probe import SenseData, sense_accuracy
 from small_tasks import task_config, write_elmo
 from typer.testing import CliRunner
 
 from elmo import cli
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, InputError
-from elmo.evaluate.word_senses import SenseData, sense_accuracy
 from elmo.tasks.core.example import Example
 from elmo.tasks.fit import fit
 from elmo.tasks.load_fitted import load_fitted_task

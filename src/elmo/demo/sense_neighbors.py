@@ -12,7 +12,7 @@ from importlib import resources
 import numpy as np
 
 from elmo.embed.embedder import ELMo
-from elmo.evaluate.occurrence_index import OccurrenceIndex
+from elmo.tasks.nearest_occurrences.occurrence_index import OccurrenceIndex
 
 FILE = "senses.tsv"
 # Number of neighbors that are shown and counted.

@@ -1,4 +1,4 @@
-"""Evaluation of language models by perplexity and of word vectors by probes."""
+"""Evaluation of language models by perplexity and of word vectors by their geometry."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,17 +1,15 @@
-"""Code shared by the probes: encoding sentences chunk by chunk, and reading lines of text files.
+"""Encoding of sentences chunk by chunk.
 
-Probes do not depend on a model class. Instead, they take an `Encode` function that maps sentences
-to vectors.
+Probes and lookup tasks do not depend on a model class. Instead, they take an `Encode` function that
+maps sentences to vectors.
 """
 
-import codecs
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.errors import FormatError, InputError
+from elmo.errors import InputError
 from elmo.progress import Progress
 from elmo.text.token_batches import Sentence
 
@@ -72,37 +70,3 @@ def unit(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     scaled: Vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return scaled
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file with their numbers.
-
-    Line endings and a byte order mark are removed.
-
-    Args:
-        path: Text file.
-
-    Yields:
-        Line number, starting at 1, and text of the line.
-
-    Raises:
-        FormatError: The file cannot be read or is not UTF-8.
-    """
-    try:
-        with path.open("rb") as lines:
-            # Decode each line separately, so that an error can name the line.
-            for number, line in enumerate(lines, start=1):
-                data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                yield number, _decode(path, number, data.rstrip(b"\r\n"))
-    except OSError as error:
-        raise FormatError(f"Cannot read {path}: {error.strerror}.") from None
-
-
-def _decode(path: Path, number: int, line: bytes) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        raise FormatError(
-            f"{path}, line {number} is not valid UTF-8. Convert the file (iconv -f ENCODING -t "
-            "UTF-8), or download it again if it is damaged."
-        ) from None

@@ -16,7 +16,7 @@ from elmo.tasks.core.input_features import InputFeatures, TokenIndexer
 from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of
 from elmo.tasks.core.task import Answer, Output, Target, TrainedTask
 from elmo.tasks.core.task_model import TaskModel
-from elmo.tasks.core.word_vectors import WordVectors
+from elmo.tasks.files.word_vectors import WordVectors
 from elmo.tasks.task_config import TaskConfig
 from elmo.text.line_splitter import SplitFunction, line_splitter
 

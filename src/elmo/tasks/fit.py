@@ -16,7 +16,7 @@ from elmo.tasks.core.example import Example
 from elmo.tasks.core.frozen_layers import BlankLayers, LayerSource, named_layers, stored_layers
 from elmo.tasks.core.label_scores import Spread, mean_and_deviation
 from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of, load_elmo
-from elmo.tasks.core.word_vectors import read_word_vectors
+from elmo.tasks.files.word_vectors import read_word_vectors
 from elmo.tasks.fitted_task import CONFIG
 from elmo.tasks.load_examples import indexed_examples, read_examples, training_examples
 from elmo.tasks.load_fitted import Fitted, load_fitted_task

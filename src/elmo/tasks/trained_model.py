@@ -30,7 +30,7 @@ from elmo.tasks.core.loaded_elmo import LoadedELMo
 from elmo.tasks.core.renamed_records import upgrade_weights
 from elmo.tasks.core.task import TrainedTask
 from elmo.tasks.core.task_batches import split_batch, text_lengths, token_batches
-from elmo.tasks.core.word_vectors import WordVectors
+from elmo.tasks.files.word_vectors import WordVectors
 from elmo.tasks.fitted_task import (
     CONFIG,
     DAMAGED_FILE_ERRORS,

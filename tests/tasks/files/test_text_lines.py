@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from elmo.errors import ConfigError, FormatError
-from elmo.tasks.files.text_lines import read_lines, read_text, split_lines
+from elmo.tasks.files.text_lines import numbered_lines, read_lines, read_text, split_lines
 
 TEXT = "한국어 naïve\r\n日本 😀\n"
 
@@ -96,3 +96,16 @@ def test_read_lines_rejects_carriage_return_line_endings(tmp_path):
         FormatError, match=r"text, line 1: the lines end with carriage returns only"
     ):
         read_lines(path)
+
+
+def test_numbered_lines_strips_byte_order_mark_and_line_endings(tmp_path):
+    (tmp_path / "text").write_bytes("\ufefféén\r\n\ntwee\u2028x".encode())
+    assert list(numbered_lines(tmp_path / "text")) == [(1, "één"), (2, ""), (3, "twee\u2028x")]
+
+
+def test_numbered_lines_rejects_missing_and_non_utf8_files(tmp_path):
+    with pytest.raises(FormatError, match=r"Cannot read .*none: No such file"):
+        list(numbered_lines(tmp_path / "none"))
+    (tmp_path / "invalid").write_bytes(b"good\n\xff\xfe\n")
+    with pytest.raises(FormatError, match=r"invalid, line 2 is not valid UTF-8\. Convert the file"):
+        list(numbered_lines(tmp_path / "invalid"))

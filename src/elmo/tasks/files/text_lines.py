@@ -97,3 +97,37 @@ def split_sentence_lines(lines: list[str]) -> Iterator[list[NumberedLine]]:
             sentence = []
     if sentence:
         yield sentence
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a UTF-8 file with their numbers.
+
+    Line endings and a byte order mark are removed.
+
+    Args:
+        path: Text file.
+
+    Yields:
+        Line number, starting at 1, and text of the line.
+
+    Raises:
+        FormatError: The file cannot be read or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as lines:
+            # Decode each line separately, so that an error can name the line.
+            for number, line in enumerate(lines, start=1):
+                data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                yield number, _decode(path, number, data.rstrip(b"\r\n"))
+    except OSError as error:
+        raise FormatError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _decode(path: Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise FormatError(
+            f"{path}, line {number} is not valid UTF-8. Convert the file (iconv -f ENCODING -t "
+            "UTF-8), or download it again if it is damaged."
+        ) from None

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from elmo.config.tasks import TaskOptions
 from elmo.errors import InputError
-from elmo.evaluate.occurrence_index import OccurrenceIndex
 from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts
 from elmo.tasks.core.example import Example, Words
 from elmo.tasks.core.task import LookupTask, Record, Text, to_words
 from elmo.tasks.nearest_occurrences.nearest_occurrences_options import NearestOccurrencesOptions
 from elmo.tasks.nearest_occurrences.occurrence_files import occurrence_example
+from elmo.tasks.nearest_occurrences.occurrence_index import OccurrenceIndex
 from elmo.text.line_splitter import SplitFunction
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmo.errors import ConfigError, FormatError
-from elmo.evaluate.word_senses import (
+from elmo.tasks.core.example import Example
+from elmo.tasks.word_senses.semcor_files import (
     Entry,
     TaggedWords,
     entry_of,
     read_semcor,
     read_targets,
 )
-from elmo.tasks.core.example import Example
 
 
 class SenseTarget(NamedTuple):

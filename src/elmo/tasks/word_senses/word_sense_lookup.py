@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 from elmo.config.tasks import TaskOptions
 from elmo.errors import ConfigError, InputError
 from elmo.evaluate.probe_vectors import Encode, Vectors, unit
-from elmo.evaluate.word_senses import (
-    Entry,
-    SenseIndex,
-    SenseOccurrence,
-    TaggedWords,
-    occurrence_vectors,
-    read_wordnet,
-)
 from elmo.tasks.core.example import Example, gold
 from elmo.tasks.core.task import LookupTask, Record
+from elmo.tasks.word_senses.semcor_files import (
+    Entry,
+    SenseOccurrence,
+    TaggedWords,
+    read_wordnet,
+)
+from elmo.tasks.word_senses.sense_index import SenseIndex, occurrence_vectors
 from elmo.tasks.word_senses.sense_tagged_files import SenseTarget
 from elmo.tasks.word_senses.word_senses_options import WordSensesOptions
 

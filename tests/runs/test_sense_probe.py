@@ -5,20 +5,18 @@ import tarfile
 
 import numpy as np
 import pytest
+from sense_probe import SenseData, first_sense_accuracy, sense_accuracy
 
 from elmo.errors import FormatError
-from elmo.evaluate.word_senses import (
-    SenseData,
-    SenseIndex,
+from elmo.tasks.word_senses.semcor_files import (
     SenseOccurrence,
     TaggedWords,
     entry_of,
-    first_sense_accuracy,
     read_semcor,
     read_targets,
     read_wordnet,
-    sense_accuracy,
 )
+from elmo.tasks.word_senses.sense_index import SenseIndex
 
 INDEX = """\
 bank%1:14:00:: 08420278 2 20

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.errors import FormatError
-from elmo.evaluate.probe_vectors import numbered_lines
+from elmo.tasks.files.text_lines import numbered_lines
 
 # A count in the header line of a word2vec file: the number of words or of dimensions.
 _COUNT = re.compile(r"\d{1,12}")

@@ -5,7 +5,6 @@ vectors contain. The data set is UD English EWT. Its Penn Treebank tags (XPOS) a
 paper; the universal tags (UPOS) are coarser.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +12,15 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from linear_probe import fit, standardize
 from torch import Tensor
 
-from elmo.errors import ConfigError, FormatError
-from elmo.evaluate.linear_probe import fit, standardize
-from elmo.evaluate.probe_vectors import Encode, encode_in_parts, numbered_lines
+from elmo.errors import ConfigError
+from elmo.evaluate.probe_vectors import Encode, encode_in_parts
+from elmo.tasks.core.example import gold
+from elmo.tasks.tagging.column_files import read_conllu
 
 Tags = Literal["xpos", "upos"]
-
-N_COLUMNS = 10
-RANGE_OR_EMPTY = re.compile(r"\d+-\d+|\d+\.\d+")
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class TaggedText:
             folder: Folder with both files.
             limit: Maximum number of sentences to read from each file. Default: all.
         """
-        train, test = (read_conllu(folder / f"{name}.conllu")[:limit] for name in ("train", "test"))
+        train, test = (read_tags(folder / f"{name}.conllu")[:limit] for name in ("train", "test"))
         return cls(train, test)
 
 
@@ -85,54 +83,13 @@ class TagAccuracy:
     n_test: int
 
 
-# ----------------------------------------------------------------------------- reading
-
-
-def read_conllu(path: Path) -> list[TaggedSentence]:
-    """Read words and tags from a CoNLL-U file, skipping multiword tokens and empty nodes."""
-    sentences: list[TaggedSentence] = []
-    rows: list[tuple[str, str, str]] = []
-    for number, line in numbered_lines(path):
-        if line.startswith("#"):
-            continue
-        if line.strip():
-            row = _row(path, number, line, len(rows) + 1)
-            if row is not None:
-                rows.append(row)
-        elif rows:
-            sentences.append(_sentence(rows))
-            rows = []
-    if rows:
-        sentences.append(_sentence(rows))
-    if not sentences:
-        raise FormatError(f"{path} has no sentences. Expected a CoNLL-U file.")
-    return sentences
-
-
-def _row(path: Path, number: int, line: str, expected: int) -> tuple[str, str, str] | None:
-    """Return the word and tags in a line, or None for a multiword token or an empty node."""
-    columns = line.split("\t")
-    if len(columns) != N_COLUMNS or not all(columns):
-        raise FormatError(
-            f"{path}, line {number}: expected the {N_COLUMNS} tab-separated columns of CoNLL-U, "
-            f"none of them empty (got {line!r})."
-        )
-    if RANGE_OR_EMPTY.fullmatch(columns[0]):
-        return None
-    if columns[0] != str(expected):
-        raise FormatError(
-            f"{path}, line {number}: expected word number {expected} of the sentence, or a blank "
-            f"line before a new sentence (got {columns[0]!r})."
-        )
-    return columns[1], columns[3], columns[4]
-
-
-def _sentence(rows: list[tuple[str, str, str]]) -> TaggedSentence:
-    words, upos, xpos = zip(*rows, strict=True)
-    return TaggedSentence(words, upos, xpos)
-
-
-# ----------------------------------------------------------------------------- measuring
+def read_tags(path: Path) -> list[TaggedSentence]:
+    """Read the words and both tags of each sentence in a CoNLL-U file."""
+    upos, xpos = (read_conllu(path, tags=tags) for tags in ("upos", "xpos"))
+    return [
+        TaggedSentence(sentence.words, gold(sentence), gold(other))
+        for sentence, other in zip(upos, xpos, strict=True)
+    ]
 
 
 def tag_accuracies(

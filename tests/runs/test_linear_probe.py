@@ -1,8 +1,7 @@
 """Tests of the linear probe: feature standardization, and training on a single layer."""
 
 import torch
-
-from elmo.evaluate.linear_probe import fit, standardize
+from linear_probe import fit, standardize
 
 
 def test_standardize_uses_mean_and_deviation_of_training_set():

@@ -1,15 +1,15 @@
-"""Tests of the CoNLL-U reader and the part-of-speech probe."""
+"""Tests of the part-of-speech probe."""
 
 import numpy as np
 import pytest
-
-from elmo.errors import ConfigError, FormatError
-from elmo.evaluate.parts_of_speech import (
+from pos_probe import (
     TaggedSentence,
     TaggedText,
-    read_conllu,
+    read_tags,
     tag_accuracies,
 )
+
+from elmo.errors import ConfigError, FormatError
 
 CONLLU = """\
 # sent_id = 1
@@ -25,34 +25,16 @@ CONLLU = """\
 # sent_id = 2
 1\t#\t#\tSYM\tNN\t_\t0\troot\t0:root\t_
 """
-WORD = "\tgo\tgo\tVERB\tVB\t_\t0\troot\t0:root\t_\n"
 
 
-def test_read_conllu_returns_words_and_tags(tmp_path):
+def test_read_tags_returns_words_and_both_tags(tmp_path):
     path = tmp_path / "text.conllu"
     path.write_text(CONLLU, encoding="utf-8")
-    first, second = read_conllu(path)
+    first, second = read_tags(path)
     assert first.words == ("Do", "n't", "go", ".")
     assert first.upos == ("AUX", "PART", "VERB", "PUNCT")
     assert first.xpos == ("VB", "RB", "VB", ".")
     assert second == TaggedSentence(("#",), ("SYM",), ("NN",))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1" + WORD + "2\tgo\tgo\n", r"text.conllu, line 2: expected the 10 tab-separated columns"),
-        ("1\tgo\t\tVERB\tVB\t_\t0\troot\t0:root\t_\n", r"line 1: .*none of them empty"),
-        ("1" + WORD + "3" + WORD, r"line 2: expected word number 2 of the sentence.*\(got '3'\)"),
-        ("1" + WORD + "1" + WORD, r"line 2: expected word number 2.*\(got '1'\)"),
-        ("x" + WORD, r"line 1: expected word number 1.*\(got 'x'\)"),
-        ("# a comment\n\n", r"text.conllu has no sentences"),
-    ],
-)
-def test_read_conllu_rejects_damaged_files(tmp_path, text, message):
-    (tmp_path / "text.conllu").write_text(text, encoding="utf-8")
-    with pytest.raises(FormatError, match=message):
-        read_conllu(tmp_path / "text.conllu")
 
 
 def test_tagged_text_reads_train_and_test_files(tmp_path):

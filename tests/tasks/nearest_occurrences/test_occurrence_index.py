@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmo.evaluate.occurrence_index import OccurrenceIndex
+from elmo.tasks.nearest_occurrences.occurrence_index import OccurrenceIndex
 
 WORDS = ["bat", "bat", "seal", "bat"]
 VECTORS = np.array([[2, 0], [0, 1], [1, 0], [3, 3]], np.float16)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from elmo.errors import FormatError
-from elmo.tasks.core.word_vectors import read_word_vectors
+from elmo.tasks.files.word_vectors import read_word_vectors
 
 GLOVE = "the 1 2 3\nof -1 0.5 2e-1\n. . . 4 5 6\nthe 9 9 9\n\u00a0 7 8 9\n"
 
