@@ -1,20 +1,21 @@
 """The public `ELMo` class, which combines a network with its tokenizer and character mapper."""
 
-import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Unpack, overload
 
 import torch
 from torch import Tensor, nn
 
 from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State, Storage
+from elmo.embed import encode_options as types
 from elmo.embed.encoding import EncodingRun
-from elmo.embed.kept_softmax import KeptSoftmax, fill_missing_softmax
-from elmo.embed.layer_selection import POOLINGS, pool
-from elmo.errors import ConfigError, InputError
+from elmo.embed.forward_input import check_state, check_values, token_mask, with_word_column
+from elmo.embed.kept_softmax import KeptSoftmax, fill_missing_softmax, load_network
+from elmo.embed.layer_selection import pool_sentences
+from elmo.embed.sentence_groups import Array, Vectors
 from elmo.formats import hub, model_folder
 from elmo.formats.load import read
 from elmo.formats.mixes import with_mixes
@@ -24,7 +25,7 @@ from elmo.inference.word_cache import WordCache
 from elmo.kernels.device import move
 from elmo.model.bilm import distinct_rows
 from elmo.model.lstm import LSTMState
-from elmo.model.network import ELMoNetwork, ELMoOutput
+from elmo.model.network import ELMoOutput
 from elmo.progress import Progress
 from elmo.text.korean import KoreanTokenizer, warn_if_decomposed
 from elmo.text.text_values import check_string, iterate_sentences, sentence_words
@@ -58,45 +59,28 @@ class ELMo(nn.Module):
     ) -> None:
         """Build the network from loaded weights; `from_pretrained` documents the arguments."""
         super().__init__()
-        config = pretrained.config
-        self.config: ModelConfig = config
-        self.origin = pretrained.origin
-        self.notes = pretrained.notes
-        self.vocabulary = pretrained.vocabulary
-        self._characters = pretrained.characters
-        self._words = pretrained.words
-        self._options = pretrained.options
-        self.training_record = pretrained.training
-        self.attribution = pretrained.attribution
+        self.config: ModelConfig = pretrained.config
+        self.origin, self.notes = pretrained.origin, pretrained.notes
+        self.vocabulary, self._options = pretrained.vocabulary, pretrained.options
+        self._characters, self._words = pretrained.characters, pretrained.words
+        self.training_record, self.attribution = pretrained.training, pretrained.attribution
         require_known(self._tokenizer_name)
-        self.mapper = token_mapper(config, pretrained.characters, pretrained.words)
+        self.mapper = token_mapper(self.config, pretrained.characters, pretrained.words)
         fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
         self._engines = EngineSlot()
         self._softmax = KeptSoftmax({} if include_softmax else pretrained.weights)
-        if self._softmax.weights:
-            config = dataclasses.replace(config, n_softmax_words=0, softmax_cutoffs=())
-        with torch.device("meta"):
-            self.network = ELMoNetwork(
-                config=config,
-                dropout=dropout,
-                keep_boundaries=keep_sentence_boundaries,
-                fixed_mix=fixed,
-            )
-        weights = {
-            name: value
-            for name, value in pretrained.weights.items()
-            if name not in self._softmax.weights
-        }
-        self.network.load_state_dict(weights, assign=True)
-        for part in (self.network.bilm, self.network.softmax):
-            if part is not None:
-                part.requires_grad_(requires_grad)
+        self.network = load_network(
+            pretrained,
+            self._softmax,
+            requires_grad=requires_grad,
+            dropout=dropout,
+            keep_boundaries=keep_sentence_boundaries,
+            fixed_mix=fixed,
+        )
         # Checkpoints load whether or not they contain the softmax. The hooks belong to the network,
         # which fine-tuned task models use without this class.
         hook = fill_missing_softmax if include_softmax else self._softmax.load_from
         self.network.register_load_state_dict_pre_hook(hook)  # type: ignore[no-untyped-call]
-
-    # ------------------------------------------------------------------------ load and save
 
     @classmethod
     def from_pretrained(
@@ -210,8 +194,6 @@ class ELMo(nn.Module):
             self.save_pretrained(folder)
             return hub.upload(Path(folder), repository, private=private)
 
-    # ------------------------------------------------------------------------ text in
-
     @property
     def _tokenizer_name(self) -> str:
         return self.config.text.tokenizer or WhitespaceTokenizer.name
@@ -232,13 +214,12 @@ class ELMo(nn.Module):
         The two additional positions are boundary tokens. As in `encode`, a string is one sentence.
         If the model has a word vocabulary, the last column contains the word ids.
         """
-        if isinstance(sentences, str):
-            sentences = [sentences]
         ids = torch.from_numpy(self.mapper.batch(self._split(sentences)))
         return ids.to(next(self.parameters()).device)
 
-    def _split(self, sentences: Iterable[str | Sentence]) -> list[Sentence]:
+    def _split(self, sentences: str | Iterable[str | Sentence]) -> list[Sentence]:
         split: list[Sentence] = []
+        sentences = [sentences] if isinstance(sentences, str) else sentences
         for number, sentence in enumerate(iterate_sentences(sentences)):
             if isinstance(sentence, str):
                 split.append(self.tokenizer.words(sentence))
@@ -247,8 +228,6 @@ class ELMo(nn.Module):
                 if self._tokenizer_name == KoreanTokenizer.name:
                     warn_if_decomposed(" ".join(split[-1]))
         return split
-
-    # ------------------------------------------------------------------------ vectors out
 
     def forward(
         self,
@@ -270,31 +249,14 @@ class ELMo(nn.Module):
         Raises:
             InputError: The shapes or values of the ids, the mask or the state are invalid.
         """
-        ids = self._with_word_column(character_ids)
-        if mask is None:
-            mask = (ids != 0).any(dim=2)
-        elif not isinstance(mask, Tensor):
-            raise InputError(f"mask has type {type(mask).__name__}, expected a tensor.")
-        elif mask.shape != ids.shape[:2]:
-            raise InputError(
-                f"mask has shape {tuple(mask.shape)}, expected {tuple(ids.shape[:2])} to match "
-                "character_ids."
-            )
-        mask = mask.bool()
-        if state is not None and not isinstance(state, LSTMState):
-            raise InputError(
-                f"state has type {type(state).__name__}, expected the state of an earlier output."
-            )
-        if state is not None and state.batch != ids.shape[0]:
-            raise InputError(
-                f"state has {state.batch} rows, but the batch has {ids.shape[0]}. Use "
-                f"state.rows({ids.shape[0]}), which drops rows or adds rows of zeros."
-            )
+        ids = with_word_column(character_ids, self.config.encoder, self.mapper)
+        mask = token_mask(mask, ids)
+        check_state(state, ids.shape[0])
         lengths = None
         # On a CPU the values are checked, and the lengths avoid computing padding. On a GPU this
         # would force a synchronization.
         if ids.device.type == "cpu" and not torch.compiler.is_compiling():
-            self._check_values(ids, mask)
+            check_values(ids, mask, self.config.encoder)
             lengths = mask.sum(dim=1).tolist()
         rows, index = distinct_rows(ids)
         n_positions = 0 if lengths is None else sum(lengths)
@@ -305,11 +267,9 @@ class ELMo(nn.Module):
     def refresh(self) -> None:
         """Make the next call use the current weights, and clear word caches on their next use.
 
-        On a CPU the model computes with packed copies of its weights. They are updated when a
-        weight is changed by an optimizer, `load_state_dict`, `to`, assignment or any operation in
-        place, and calls of at least 1024 words compare all weights. Call this method after writing
-        to weights through `weight.data`, NumPy or another alias of their memory, which PyTorch does
-        not record.
+        On a CPU the model computes with packed copies of its weights, which follow all changes that
+        PyTorch records. Writes through `weight.data`, NumPy or another alias of the memory are not
+        recorded; calls of at least 1024 words detect them, and shorter ones need this method.
         """
         self._engines.drop()
 
@@ -319,48 +279,27 @@ class ELMo(nn.Module):
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
-    def _check_values(self, ids: Tensor, mask: Tensor) -> None:
-        if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
-            raise InputError(
-                "mask has gaps: in each row, all True positions must come before the padding."
-            )
-        encoder = self.config.encoder
-        n_words = 1 if encoder.n_words else 0
-        characters, words = ids[:, :, : ids.shape[2] - n_words], ids[:, :, ids.shape[2] - n_words :]
-        for part, limit in ((characters, encoder.n_characters), (words, encoder.n_words)):
-            if part.numel() and (int(part.min()) < 0 or int(part.max()) >= limit):
-                raise InputError(
-                    f"character_ids has values from {int(part.min())} to {int(part.max())}, "
-                    f"expected 0 to {limit - 1}. Create the ids with this model's character_ids()."
-                )
-
-    def _with_word_column(self, ids: Tensor) -> Tensor:
-        """Check the shape of the ids, and add a word id column if it is optional and missing."""
-        if not isinstance(ids, Tensor):
-            raise InputError(
-                f"character_ids has type {type(ids).__name__}, expected a tensor. Call "
-                "elmo(elmo.character_ids(sentences)), or elmo.encode(sentences) for the vectors of "
-                "text."
-            )
-        n_columns = len(self.mapper.boundaries()[0])
-        encoder = self.config.encoder
-        is_integer = not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
-        if ids.dim() != 3 or not is_integer or ids.shape[1] < 2:
-            raise InputError(
-                f"character_ids has shape {tuple(ids.shape)} and dtype {ids.dtype}, expected "
-                f"integers of shape (batch, words + 2, {n_columns}). Create the ids with this "
-                "model's character_ids()."
-            )
-        cached = encoder.n_words and encoder.word_role == "cache"
-        if cached and ids.shape[2] == n_columns - 1:
-            return torch.cat([ids, torch.zeros_like(ids[:, :, :1])], dim=2)
-        if ids.shape[2] != n_columns:
-            raise InputError(
-                f"character_ids has {ids.shape[2]} columns per token, expected {n_columns}. Create "
-                "the ids with this model's character_ids()."
-            )
-        return ids
-
+    # A string is an iterable of strings too; its overloads come first.
+    @overload
+    def encode(self, sentences: str, **options: Unpack[types.ToArray]) -> Array: ...  # type: ignore[overload-overlap]
+    @overload
+    def encode(self, sentences: str, **options: Unpack[types.ToTensor]) -> Tensor: ...  # type: ignore[overload-overlap]
+    @overload
+    def encode(
+        self, sentences: Iterable[str | Sentence], **options: Unpack[types.WordsToArray]
+    ) -> list[Array]: ...
+    @overload
+    def encode(
+        self, sentences: Iterable[str | Sentence], **options: Unpack[types.WordsToTensor]
+    ) -> list[Tensor]: ...
+    @overload
+    def encode(
+        self, sentences: Iterable[str | Sentence], **options: Unpack[types.PooledToArray]
+    ) -> Array: ...
+    @overload
+    def encode(
+        self, sentences: Iterable[str | Sentence], **options: Unpack[types.PooledToTensor]
+    ) -> Tensor: ...
     def encode(
         self,
         sentences: str | Iterable[str | Sentence],
@@ -374,7 +313,7 @@ class ELMo(nn.Module):
         show_progress_bar: bool = False,
         convert_to_tensor: bool = False,
         cache: WordCache | None = None,
-    ) -> Any:
+    ) -> Vectors | Sequence[Vectors]:
         """Encode sentences as word vectors, or as one vector per sentence.
 
         Args:
@@ -391,9 +330,10 @@ class ELMo(nn.Module):
                 state="carry".
             device: Device to which the model is moved first.
             precision: A dtype such as torch.bfloat16 or its name; "int8" (only on CPUs, with some
-                loss of accuracy); or "auto", which is bfloat16 if the device is fast at it and
-                float32 otherwise. Default: the dtype of the weights. On a CPU without fast half
-                precision, float16 and bfloat16 are computed in float32 and converted at the end.
+                loss of accuracy); "int8x3" (only on CPUs with AMX, almost as precise as float32);
+                or "auto", which is bfloat16 if the device is fast at it and float32 otherwise.
+                Default: the dtype of the weights. On a CPU without fast half precision, float16
+                and bfloat16 are computed in float32 and converted at the end.
             show_progress_bar: Whether to show progress on standard error.
             convert_to_tensor: Whether to return tensors on the device, in the precision of the
                 computation, instead of NumPy arrays.
@@ -409,24 +349,7 @@ class ELMo(nn.Module):
             ConfigError: An argument is invalid.
             InputError: A sentence is invalid or too long for the memory of the device.
         """
-        if isinstance(sentences, str):
-            results = self.encode(
-                [sentences],
-                layers=layers,
-                pooling=pooling,
-                state=state,
-                device=device,
-                precision=precision,
-                convert_to_tensor=convert_to_tensor,
-                cache=cache,
-            )
-            return results[0]
-        if state not in ("reset", "carry"):
-            raise ConfigError(f"Unknown state {state!r}. Expected one of: reset, carry.")
-        if pooling is not None and pooling not in POOLINGS:
-            raise ConfigError(
-                f"Unknown pooling {pooling!r}. Expected one of: {', '.join(POOLINGS)}, or None."
-            )
+        types.check_encode_arguments(state, pooling, show_progress_bar, convert_to_tensor)
         if device is not None:
             move(self, device)
         run = self.encoding_run(
@@ -437,15 +360,14 @@ class ELMo(nn.Module):
             cache=cache,
         )
         words = self._split(sentences)
-        with Progress("encode", len(words), "sentences", show_progress_bar) as progress:
+        with Progress("encode", len(words), "sentences", bool(show_progress_bar)) as progress:
             vectors = run.encode(words, state, progress.advance)
-        if pooling is not None:
-            shape = (self.config.n_layers, 0) if layers == "all" else (0,)
-            empty = torch.zeros(0, *shape[:-1], self.config.dim)
-            pooled = [pool(torch.as_tensor(item), pooling) for item in vectors]
-            stacked = torch.stack(pooled) if pooled else empty
-            return stacked if convert_to_tensor else stacked.numpy()
-        return vectors
+        if pooling is None:
+            return vectors[0] if isinstance(sentences, str) else vectors
+        shape = (self.config.n_layers, self.config.dim) if layers == "all" else (self.config.dim,)
+        pooled = pool_sentences(vectors, pooling, shape)
+        result = pooled[0] if isinstance(sentences, str) else pooled
+        return result if convert_to_tensor else result.numpy()
 
     def encoding_run(
         self,

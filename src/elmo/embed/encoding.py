@@ -9,7 +9,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,7 +34,7 @@ from elmo.embed.sentence_groups import (
 )
 from elmo.errors import ConfigError, InputError, shortened
 from elmo.inference.engine import Engine
-from elmo.inference.engine_slot import CHECKSUM_POSITIONS, EngineSlot
+from elmo.inference.engine_slot import EngineSlot
 from elmo.inference.precision import resolve_precision
 from elmo.inference.word_cache import WordCache
 from elmo.kernels.device import HALF_DTYPES, is_out_of_memory, to_device
@@ -119,7 +118,6 @@ class EncodingRun:
         self.cache = cache
         self._bilm = network.bilm
         self._engines = EngineSlot() if engines is None else engines
-        self._unchecked_positions = 0
         self._requested_precision = precision
         weights_dtype = next(network.bilm.parameters()).dtype
         self._result_dtype = resolve_precision(precision, weights_dtype, self.device).results
@@ -142,10 +140,7 @@ class EncodingRun:
         if previous is not None and self.device.type != "cpu":
             return previous
         weights = dict(self._bilm.named_parameters())
-        self._unchecked_positions += n_positions
-        engine = self._engines.engine(weights, self._requested_precision, self._unchecked_positions)
-        if self._unchecked_positions >= CHECKSUM_POSITIONS[engine.precision.number_format]:
-            self._unchecked_positions = 0
+        engine = self._engines.engine(weights, self._requested_precision, n_positions)
         if self.cache is not None:
             engine.snapshot.use(self._bilm.encoder.parameters())
         return engine
@@ -302,7 +297,7 @@ class EncodingRun:
     ) -> PendingBatch:
         tokens = self.mapper.distinct(sentences)
         lengths = tokens.lengths.tolist()
-        index, ends = self._to_device(tokens.index), self._to_device(tokens.lengths)
+        index, ends = (to_device(ids, self.device) for ids in (tokens.index, tokens.lengths))
         mask = torch.arange(index.shape[1], device=self.device) < ends[:, None]
         # The requested precision also applies inside a caller's autocast.
         no_autocast = torch.autocast(self.device.type, enabled=False)
@@ -310,7 +305,7 @@ class EncodingRun:
             cached, uncached = None, tokens.words
             if self.cache is not None:
                 cached, uncached = self._cached_vectors(self.cache, tokens.words, engine), []
-            rows = self._to_device(self.mapper.rows_with_boundaries(uncached))
+            rows = to_device(self.mapper.rows_with_boundaries(uncached), self.device)
             words_only = not is_carried and not self._needs_boundaries
             # A carried state needs all layers.
             n_layers = None if is_carried else self._n_layers
@@ -337,7 +332,7 @@ class EncodingRun:
         """Return the context-independent vectors of the boundary tokens and the given words."""
 
         def encode(rows: NDArray[np.int64]) -> Tensor:
-            ids = self._to_device(rows)
+            ids = to_device(rows, self.device)
             vectors: Tensor = engine.call(
                 self._bilm, lambda bilm: bilm.encoder(ids, kernels=engine.kernels)
             )
@@ -351,9 +346,6 @@ class EncodingRun:
             words, self._bilm.encoder, state, lambda missing: encode(self.mapper.rows(missing))
         )
         return torch.cat([boundaries, vectors])
-
-    def _to_device(self, array: NDArray[Any]) -> Tensor:
-        return to_device(array, self.device)
 
     def _unpack(self, batch: PendingBatch) -> list[Vectors]:
         """Return the vectors of each sentence in a batch."""

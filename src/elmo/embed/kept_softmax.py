@@ -5,9 +5,14 @@ GPUs do not contain them. Only saving the model uses them.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+
+from elmo.formats.pretrained import Pretrained
+from elmo.model.network import ELMoNetwork
 
 PREFIX = "softmax."
 """Prefix of the softmax weights in the names of `ELMoNetwork`."""
@@ -56,6 +61,42 @@ class KeptSoftmax:
                 continue
             # A copy, because the caller may change the state dict later.
             self.weights[name] = value.detach().to(current.device, current.dtype, copy=True)
+
+
+def load_network(
+    pretrained: Pretrained,
+    kept: KeptSoftmax,
+    *,
+    requires_grad: bool,
+    dropout: float,
+    keep_boundaries: bool,
+    fixed_mix: list[float] | None,
+) -> ELMoNetwork:
+    """Return the network of a model, without the softmax if it is kept outside.
+
+    Args:
+        pretrained: Model that was read.
+        kept: Softmax weights that are kept outside of the network.
+        requires_grad: Whether to train the biLM and the softmax.
+        dropout: See `ELMoNetwork`.
+        keep_boundaries: See `ELMoNetwork`.
+        fixed_mix: See `ELMoNetwork`.
+    """
+    config = pretrained.config
+    if kept.weights:
+        config = replace(config, n_softmax_words=0, softmax_cutoffs=())
+    with torch.device("meta"):
+        network = ELMoNetwork(
+            config=config, dropout=dropout, keep_boundaries=keep_boundaries, fixed_mix=fixed_mix
+        )
+    network.load_state_dict(
+        {name: value for name, value in pretrained.weights.items() if name not in kept.weights},
+        assign=True,
+    )
+    for part in (network.bilm, network.softmax):
+        if part is not None:
+            part.requires_grad_(requires_grad)
+    return network
 
 
 def fill_missing_softmax(

@@ -1,11 +1,13 @@
 """Selects the layers that `encode` returns, and pools word vectors into sentence vectors."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import SupportsIndex
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.config import Layers
@@ -66,10 +68,12 @@ def _layer_number(network: ELMoNetwork, layers: Layers) -> int | None:
     return number
 
 
-def as_integer(value: Any) -> int | None:
+def as_integer(value: object) -> int | None:
     """Convert any integer type, such as NumPy's, to `int`; return None for bool and other types."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return None
     try:
-        return None if isinstance(value, bool) else operator.index(value)
+        return operator.index(value)
     except TypeError:
         return None
 
@@ -121,6 +125,22 @@ def pool(vectors: Tensor, pooling: str) -> Tensor:
     if vectors.shape[-2] == 0:
         return vectors.new_zeros(*vectors.shape[:-2], vectors.shape[-1])
     return POOLINGS[pooling](vectors)
+
+
+def pool_sentences(
+    vectors: Iterable[NDArray[np.float32] | NDArray[np.float16] | Tensor],
+    pooling: str,
+    shape: tuple[int, ...],
+) -> Tensor:
+    """Return the pooled vectors of sentences, (sentences, *shape).
+
+    Args:
+        vectors: Word vectors of each sentence.
+        pooling: See `pool`.
+        shape: Shape of a pooled vector, in case there are no sentences.
+    """
+    pooled = [pool(torch.as_tensor(item), pooling) for item in vectors]
+    return torch.stack(pooled) if pooled else torch.zeros(0, *shape)
 
 
 def _first_last(vectors: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -54,7 +53,7 @@ def start_copy_to_host(values: Tensor) -> Tensor:
     return host.copy_(values, non_blocking=True)
 
 
-def to_array(values: Tensor, dtype: torch.dtype) -> NDArray[np.floating[Any]]:
+def to_array(values: Tensor, dtype: torch.dtype) -> NDArray[np.float32] | NDArray[np.float16]:
     """Copy a host tensor to a float32 or float16 NumPy array."""
     # NumPy copies in one thread; torch would start a thread team in each of our threads.
     array = np.empty(tuple(values.shape), np.float16 if dtype == torch.float16 else np.float32)

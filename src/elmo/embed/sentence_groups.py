@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,8 @@ from torch import Tensor
 from elmo.text.token_batches import Sentence
 
 # The vectors of a sentence; arrays on the host, because they are faster to create than tensors.
-Vectors = NDArray[np.floating[Any]] | Tensor
+Array = NDArray[np.float32]
+Vectors = Array | NDArray[np.float16] | Tensor
 Key = TypeVar("Key")
 Group = tuple[Key, Sequence[Sequence[str]]]
 

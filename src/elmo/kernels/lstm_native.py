@@ -365,8 +365,7 @@ class _NativeLayer:
         x = self.x[inputs]
         if not torch.equal(x, x[:1].expand_as(x)):
             return 0
-        state = self._state_after(inputs[:1], n_rows)
-        if state is None:
+        if (state := self._state_after(inputs[:1], n_rows)) is None:
             return 0
         h, c = state
         self.outputs[steps, rows] = h
@@ -383,9 +382,8 @@ class _NativeLayer:
         weights = [call.weight_hh, call.weight_ih]
         if call.weight_hr is not None:
             weights.append(call.weight_hr)
-        kept: list[_FirstStep] = self.snapshot.copy(
-            weights, f"first step {self.number_format}", list
-        )
+        layout = f"first step {self.number_format}"
+        kept: list[_FirstStep] = self.snapshot.copy(weights, layout, list)
         x, clips = self.x[first_input], (call.cell_clip, call.projection_clip)
         for step in kept:
             is_same = step.clips == clips and torch.equal(step.bias, self.bias)

@@ -1,0 +1,33 @@
+"""Types of the results of `encode`, checked by mypy in `make check`, not run."""
+
+from typing import assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo.embed.embedder import ELMo
+
+Array = NDArray[np.float32]
+
+
+def one_sentence(elmo: ELMo) -> None:
+    """A string is one sentence."""
+    assert_type(elmo.encode("a"), Array)
+    assert_type(elmo.encode("a", pooling="mean", layers=1, state="carry"), Array)
+    assert_type(elmo.encode("a", convert_to_tensor=True, cache=None), Tensor)
+
+
+def several_sentences(elmo: ELMo) -> None:
+    """Without pooling there is one array per sentence, with pooling one row."""
+    assert_type(elmo.encode(["a"]), list[Array])
+    assert_type(elmo.encode([["a"]], convert_to_tensor=True, batch_size=3), list[Tensor])
+    assert_type(elmo.encode(["a"], pooling="max"), Array)
+    assert_type(elmo.encode(["a"], pooling="max", convert_to_tensor=True), Tensor)
+
+
+def invalid_arguments(elmo: ELMo) -> None:
+    """Unknown names and wrong types are errors."""
+    elmo.encode("a", batch_size="x")  # type: ignore[call-overload]
+    elmo.encode(["a"], pooling="sum")  # type: ignore[call-overload]
+    elmo.encode(["a"], unknown=1)  # type: ignore[call-overload]
