@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,6 +62,20 @@ def test_classifier_predicts_and_scores_before_and_after_saving(fitted, tmp_path
         loaded.predict("a good")
 
 
+@pytest.mark.parametrize(
+    ("good", "bad", "classes"), [(10, 2, [2, 10]), (-1, 2, [-1, 2]), ("2", "10", ["10", "2"])]
+)
+def test_classes_and_probabilities_are_sorted_as_in_scikit_learn(good, bad, classes):
+    labels = [good if label == "good" else bad for label in LABELS]
+    model = Classifier(**OPTIONS).fit(TEXTS, labels, dev=(TEXTS, labels))
+    assert model.classes_.tolist() == classes == np.unique(labels).tolist()
+    predicted, probabilities = model.predict(TEXTS), model.predict_proba(TEXTS)
+    assert (predicted == model.classes_[probabilities.argmax(axis=1)]).all()
+    for answer, label, row in zip(model.answers(TEXTS), predicted, probabilities, strict=True):
+        assert answer.label == str(label)
+        assert [answer.probabilities[str(name)] for name in classes] == row.tolist()
+
+
 @pytest.mark.parametrize("label_type", [int, bool, np.int64, np.bool_])
 def test_classifier_predicts_integers_if_labels_are_integers(tmp_path, label_type):
     """Data sets in scikit-learn have integer labels."""
@@ -78,6 +93,8 @@ def test_classifier_predicts_integers_if_labels_are_integers(tmp_path, label_typ
     assert loaded.score(TEXTS, labels) == 1
     with pytest.raises(InputError, match=r"Target 0 is 0\.5; expected a label"):
         model.fit(TEXTS, [0.5] * len(TEXTS))
+    with pytest.raises(InputError, match=r'targets has type \w+, a table\. .*table\["label"\]'):
+        model.fit(TEXTS, SimpleNamespace(columns=["label"]))
 
 
 def test_tagger_with_fine_tuned_elmo_predicts_and_loads(tmp_path):

@@ -286,7 +286,7 @@ def test_resuming_with_changed_examples_or_settings_is_rejected(tmp_path, files)
     fit(config)
     write_jsonl(path, LABELED[::-1])
     with pytest.raises(
-        ConfigError, match=r"run contains a run on other examples\. Use another --out"
+        ConfigError, match=r"run contains a run on other examples\. Use another output folder"
     ):
         fit(config)
     with pytest.raises(

@@ -119,7 +119,7 @@ def test_load_state_dict_rejects_state_from_other_examples(tmp_path):
     state = make_trainable(tmp_path).state_dict()
     for train, dev in ((LABELED[1:], LABELED), (LABELED, LABELED[1:]), (LABELED[::-1],) * 2):
         with pytest.raises(
-            ConfigError, match=r"contains a run on other examples\. Use another --out"
+            ConfigError, match=r"contains a run on other examples\. Use another output folder"
         ):
             make_trainable(tmp_path, train, dev).load_state_dict(state)
 
@@ -268,12 +268,17 @@ def test_run_that_predicts_one_label_or_is_short_is_reported(tmp_path, caplog):
     trainable.result(RunState(step=8), "finished")
     assert f"The model predicts only {prediction.label} " in caplog.messages[0]
     assert "in 8 steps. Use more epochs" in caplog.messages[0]
+    resumed = make_trainable(tmp_path, epochs=2)
+    resumed.load_state_dict(trainable.state_dict())
+    resumed.result(RunState(step=8), "finished")
+    assert caplog.messages[1] == caplog.messages[0]
+    caplog.clear()
     trainable = make_trainable(tmp_path, epochs=2)
     trainable.result(RunState(), "dry run")
     trainable.result(RunState(step=4), "stopped at the time limit")
-    assert len(caplog.messages) == 1
+    assert not caplog.messages
     trainable.result(RunState(step=8), "finished")
-    assert caplog.messages[1].startswith("The run has only 8 steps.")
+    assert caplog.messages[0].startswith("The run has only 8 steps.")
 
 
 def test_evaluation_without_development_set_returns_none(tmp_path):

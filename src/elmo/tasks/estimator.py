@@ -71,7 +71,7 @@ class Estimator(Generic[Answer]):
         """Store the settings of the estimator.
 
         Args:
-            verbose: 0: `fit` prints nothing. 1: it shows its progress.
+            verbose: 0: `fit` prints only warnings. 1: it shows its progress.
             **settings: Options of `elmo task fit`, such as model="small-ko", epochs=5, seed=1 or
                 batch_size=64. The docstring of `Classifier` lists the most important ones, and
                 `get_params` returns all of them.

@@ -62,8 +62,8 @@ class TrainedEstimator(Estimator[Answer]):
 
         Args:
             out: Training folder. If it contains an interrupted run, `fit` resumes it. Default: a
-                temporary folder.
-            verbose: 0: `fit` prints nothing. 1: it shows the progress of training.
+                temporary folder, as cross-validation needs.
+            verbose: 0: `fit` prints only warnings. 1: it shows the progress of training.
             **settings: Options of `elmo task fit`, such as model="small-ko", epochs=5, seed=1 or
                 batch_size=64. The docstring of `Classifier` lists the most important ones, and
                 `get_params` returns all of them.
@@ -105,13 +105,13 @@ class TrainedEstimator(Estimator[Answer]):
             config = load_config(TaskConfig, None, settings)
             elmo = load_elmo(config.elmo)
             split = splitter(config, elmo_of(elmo))
-            targets = list(targets)
+            targets = list(iterate_sentences(targets, "targets"))
             examples = self._examples(texts, targets, split)
             if dev is None:
                 examples, dev_examples = split_off_dev(examples, config.examples.dev_share)
                 dev_examples = subsample_dev(dev_examples, config.examples)
             else:
-                dev_targets = list(dev[1])
+                dev_targets = list(iterate_sentences(dev[1], "targets"))
                 dev_examples = self._examples(dev[0], dev_targets, split)
                 targets += dev_targets
             examples = subsample(examples, config.examples.fraction, config.run.seed)
@@ -143,7 +143,7 @@ class TrainedEstimator(Estimator[Answer]):
         self, texts: Iterable[Input], targets: Iterable[object], split: SplitFunction
     ) -> list[Example[object]]:
         """Convert texts and targets to examples; error messages include the index of the text."""
-        texts, targets = _to_list(texts), list(targets)
+        texts, targets = _to_list(texts), list(iterate_sentences(targets, "targets"))
         if len(texts) != len(targets):
             raise InputError(f"There are {len(texts)} texts but {len(targets)} targets.")
         examples = []
@@ -243,22 +243,30 @@ class Classifier(TrainedEstimator[LabelPrediction]):
 
     @property
     def classes_(self) -> NDArray[np.generic]:
-        """The labels in their original type, in the order of `labels`; undefined before `fit`."""
+        """The labels in their original type and sorted, as in scikit-learn; undefined before `fit`.
+
+        Labels of a model that was trained on files are strings.
+        """
         if self._fitted is None:
             raise AttributeError("classes_")
         if self.fitted.label_type == "str":
-            return np.array(self.labels)
-        return np.array(list(map(int, self.labels))).astype(self.fitted.label_type)
+            return np.array(self._sorted_labels)
+        return np.array(list(map(int, self._sorted_labels))).astype(self.fitted.label_type)
+
+    @property
+    def _sorted_labels(self) -> list[str]:
+        """The labels of the model in the order of `classes_`."""
+        return sorted(self.labels, key=str if self.fitted.label_type == "str" else int)
 
     def predict(self, texts: Iterable[Input]) -> NDArray[np.generic]:
         """Return the most likely label of each text."""
-        label_ids = {name: number for number, name in enumerate(self.labels)}
+        label_ids = {name: number for number, name in enumerate(self._sorted_labels)}
         predicted = [label_ids[answer.label or ""] for answer in self._label_predictions(texts)]
         return self.classes_[np.array(predicted, dtype=np.intp)]
 
     def predict_proba(self, texts: Iterable[Input]) -> NDArray[np.float64]:
-        """Return the probability of each label, in the order of `labels`, (texts, labels)."""
-        labels = self.labels
+        """Return the probability of each label, in the order of `classes_`, (texts, labels)."""
+        labels = self._sorted_labels
         answers = self._label_predictions(texts)
         rows = [[answer.probabilities[name] for name in labels] for answer in answers]
         return np.array(rows, dtype=np.float64).reshape(-1, len(labels))

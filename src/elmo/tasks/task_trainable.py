@@ -285,6 +285,7 @@ class TaskTrainable:
             "weights": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "examples": self._signature(),
+            "only_label_of_best": self._only_label_of_best,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -298,8 +299,11 @@ class TaskTrainable:
         """
         if state["examples"] != self._signature():
             raise ConfigError(
-                f"{self.config.out} contains a run on other examples. Use another --out."
+                f"{self.config.out} contains a run on other examples. Use another output folder "
+                "(out); leave it unset for cross-validation."
             )
+        # Not in checkpoints of earlier versions.
+        self._only_label_of_best = state.get("only_label_of_best")
         self.model.load_state_dict(upgrade_weights(state["weights"]))
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             # Implementation options depend on this machine and version, so they are not restored.
@@ -327,15 +331,14 @@ class TaskTrainable:
         if self._only_label_of_best is not None:
             logger.warning(
                 "The model predicts only %s on the development set: it has learned nothing else in "
-                "%d steps. Use more epochs, smaller batches or another learning rate.",
+                "%s. Use more epochs, smaller batches or another learning rate.",
                 self._only_label_of_best,
-                state.step,
+                format_count(state.step, "step"),
             )
         elif 0 < state.step == self.n_steps < SHORT_RUN:
             logger.warning(
-                "The run has only %d steps. Use more epochs or smaller batches if the "
-                "scores are low.",
-                self.n_steps,
+                "The run has only %s. Use more epochs or smaller batches if the scores are low.",
+                format_count(self.n_steps, "step"),
             )
         return TaskRun(self.config.out, state.step, state.seconds, best, note)
 

@@ -25,7 +25,8 @@ def iterate_sentences(value: Iterable[Any], name: str = "sentences") -> Iterator
     """
     label = f"{name} has type {type(value).__name__}"
     if hasattr(value, "columns"):
-        raise InputError(f'{label}, a table. Pass one column, such as table["text"].')
+        column = "label" if name == "targets" else "text"
+        raise InputError(f'{label}, a table. Pass one column, such as table["{column}"].')
     if isinstance(value, Mapping):
         raise InputError(f"{label}. Pass a list of {name}, such as list(values.values()).")
     if _is_spacy(value):
