@@ -375,6 +375,20 @@ def test_earlier_name_of_text_column_is_accepted(seen, arguments, words):
     assert "--text-field" not in elmo(arguments[0], "--help").output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (("task", "fit", "classification", "--lr", "0.1"), "--lr. Did you mean --learning-rate?"),
+        (("task", "fit", "tagging", "--random-state=1"), "--random-state. Did you mean --seed?"),
+        (("embed", "a", "b", "--bs", "3"), "--bs. Did you mean --batch-size?"),
+    ],
+)
+def test_option_name_of_another_library_suggests_the_name_here(arguments, suggestion):
+    done = CliRunner().invoke(cli.application(arguments), arguments)
+    assert done.exit_code == cli.WRONG_USAGE
+    assert done.stderr == f"elmo: There is no option {suggestion}\n"
+
+
 @pytest.mark.parametrize("words", ["embed a b.h5", "evaluate --model m a", "task predict m a"])
 @pytest.mark.parametrize(("flag", "message"), cli.REMOVED_FLAGS.items())
 def test_removed_flag_is_explained_in_one_line(seen, words, flag, message):

@@ -42,6 +42,7 @@ from elmo.config import (
     VocabConfig,
 )
 from elmo.config.serialization import Leaf, leaves, load_config, presets
+from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, ElmoError, shortened
 from elmo.kernels.native_library import library
 from elmo.tasks.registry import synonyms
@@ -283,6 +284,12 @@ class SectionedCommand(TyperCommand):
                 flag: f"{flag} is an option of allennlp elmo. {remedy}."
                 for flag, remedy in ALLENNLP_FLAGS.items()
             }
+        replaced |= {
+            f"--{_dashed(synonym)}": f"There is no option --{_dashed(synonym)}. Did you mean "
+            f"--{_dashed(name)}?"
+            for synonym, name in OPTION_SYNONYMS.items()
+            if name in names and synonym not in names
+        }
         replaced |= self.inapplicable
         for word in args:
             flag = word.split("=")[0]
@@ -313,6 +320,10 @@ class SectionedCommand(TyperCommand):
         for title, records in sorted(sections.items(), key=lambda item: item[0] != "Arguments"):
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _renamed_flag(word: str) -> str:
