@@ -111,6 +111,18 @@ def test_tagger_with_fine_tuned_elmo_predicts_and_loads(tmp_path):
     assert loaded.predict(SENTENCES) == tagger.predict(SENTENCES)
 
 
+def test_tagger_predicts_names_of_one_word_after_training_on_names_of_two():
+    """All words of a name are the same, so that its length is the only new property."""
+    sentences = [["now", "Kim", "Kim", "left"], ["nobody", "came"], ["Kim", "Kim", "came"]] * 8
+    tags = [["O", "B-PER", "I-PER", "O"], ["O", "O"], ["B-PER", "I-PER", "O"]] * 8
+    tagger = Tagger(**{**OPTIONS, "max_steps": 2}).fit(sentences, tags)
+    assert tagger.labels == ["B-PER", "E-PER", "I-PER", "O", "S-PER"]
+    head = tagger.fitted.built.model.head
+    with torch.no_grad():
+        head.out.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 0.0, 1e3]))
+    assert tagger.predict([["Kim", "came"]]) == [["B-PER", "B-PER"]]
+
+
 def test_fitted_classifier_is_determined_by_seed(tmp_path):
     rows = []
     for seed in (1, 1, 2):

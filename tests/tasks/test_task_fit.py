@@ -24,6 +24,7 @@ from elmo.tasks import fit as fit_module
 from elmo.tasks.core import loaded_elmo
 from elmo.tasks.fit import FitResult, fit
 from elmo.tasks.load_fitted import load_fitted_task
+from elmo.tasks.tagging.tagging_task import Tagging
 from elmo.tasks.task_trainable import TaskTrainable, TaskTrainingJob
 from elmo.train.devices import make_fabric
 from elmo.train.loop import train
@@ -179,6 +180,35 @@ def test_resumed_run_equals_uninterrupted_run(tmp_path, model, files, monkeypatc
     assert [e["step"] for e in evaluations(tmp_path / "resumed")] == [
         e["step"] for e in evaluations(tmp_path / "whole")
     ]
+
+
+@pytest.mark.parametrize("stop", [6, 2])
+def test_run_begun_with_only_the_tags_seen_resumes_with_them(tmp_path, monkeypatch, stop):
+    """Earlier versions did not add the tags of spans that the training set does not contain."""
+    train = write_conll(tmp_path / "train.txt", [TAGGED[1], TAGGED[2], TAGGED[3]] * 5)
+    settings = {"task": "tagging", "train": train, "epochs": 3, "checkpoint_every": 1}
+    config = task_config(tmp_path / "run", **settings)
+    step = TaskTrainable.step
+
+    def interrupted(self, batch, number, *arguments):
+        if number == stop:
+            raise ZeroDivisionError
+        return step(self, batch, number, *arguments)
+
+    seen = ["B-LOC", "B-PER", "E-LOC", "E-PER", "O", "S-LOC"]
+    with monkeypatch.context() as patch:
+        patch.setattr(TaskTrainable, "step", interrupted)
+        patch.setattr(Tagging, "labels", lambda self, examples: seen)
+        with pytest.raises(ZeroDivisionError):
+            fit(config)
+    if stop == 2:  # before the first evaluation, so that there is no model
+        with pytest.raises(ConfigError, match="run of an earlier version that stopped before its"):
+            fit(config)
+        return
+    fit(config)
+    assert load_fitted_task(tmp_path / "run").labels == seen
+    fit(task_config(tmp_path / "new", **settings))
+    assert load_fitted_task(tmp_path / "new").labels == sorted({*seen, "I-LOC", "I-PER", "S-PER"})
 
 
 def test_fit_saves_best_model_and_stops_after_patience(tmp_path, monkeypatch):

@@ -266,7 +266,7 @@ def test_run_that_predicts_one_label_or_is_short_is_reported(tmp_path, caplog):
     trainable.measure(0, watch_nothing)
     trainable.save_model(tmp_path / "model", 0, None)
     trainable.result(RunState(step=8), "finished")
-    assert f"The model predicts only {prediction.label} " in caplog.messages[0]
+    assert f"The model predicts only the label {prediction.label!r} " in caplog.messages[0]
     assert "in 8 steps. Use more epochs" in caplog.messages[0]
     resumed = make_trainable(tmp_path, epochs=2)
     resumed.load_state_dict(trainable.state_dict())
@@ -279,6 +279,15 @@ def test_run_that_predicts_one_label_or_is_short_is_reported(tmp_path, caplog):
     assert not caplog.messages
     trainable.result(RunState(step=8), "finished")
     assert caplog.messages[0].startswith("The run has only 8 steps.")
+
+
+def test_tagger_that_predicts_no_spans_is_reported_in_words(tmp_path, caplog):
+    trainable = make_trainable(tmp_path, TAGGED, TAGGED, task="tagging", epochs=2)
+    trainable.fitted.predict = lambda examples: [("O",) * len(e.words) for e in examples]
+    trainable.measure(0, watch_nothing)
+    trainable.save_model(tmp_path / "model", 0, None)
+    trainable.result(RunState(step=8), "finished")
+    assert caplog.messages[0].startswith("The model predicts no spans on the development set: ")
 
 
 def test_evaluation_without_development_set_returns_none(tmp_path):

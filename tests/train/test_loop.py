@@ -159,7 +159,9 @@ def test_train_saves_the_best_model_and_stops_early(tmp_path, capsys):
     assert job.trainable.evaluation(state.best) == Score(scores[best])
     assert note == "stopped early after 4 evaluations without improvement"
     assert state.step == best + 4 < 20
-    assert capsys.readouterr().err.count("(not the best)") == state.step - len(job.trainable.saved)
+    assert capsys.readouterr().err.count("(no improvement)") == state.step - len(
+        job.trainable.saved
+    )
 
 
 def test_early_stopping_counts_evaluations_only_after_the_score_first_changes(

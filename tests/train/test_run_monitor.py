@@ -36,7 +36,7 @@ def test_monitor_prints_and_logs_all_events(tmp_path, capsys):
     report_all(make_monitor(tmp_path))
     assert capsys.readouterr().err.splitlines() == [
         "step 4, epoch 0.50: score 0.75",
-        "step 6, epoch 0.75: score 0.75 (not the best)",
+        "step 6, epoch 0.75: score 0.75 (no improvement)",
         "Training diverged before step 7. Returning to step 6 with 0.7 times the learning rate.",
     ]
     losses, first, second, rollback = read_log(tmp_path)

@@ -17,7 +17,7 @@ from elmo.tasks.core.frozen_layers import BlankLayers, LayerSource, named_layers
 from elmo.tasks.core.label_scores import Spread, mean_and_deviation
 from elmo.tasks.core.loaded_elmo import LoadedELMo, elmo_of, load_elmo
 from elmo.tasks.files.word_vectors import read_word_vectors
-from elmo.tasks.fitted_task import CONFIG
+from elmo.tasks.fitted_task import CONFIG, read_record
 from elmo.tasks.load_examples import indexed_examples, read_examples, training_examples
 from elmo.tasks.load_fitted import Fitted, load_fitted_task
 from elmo.tasks.lookup_model import LookupModel, lookup_signature
@@ -28,9 +28,11 @@ from elmo.tasks.task_classes import check_labels, task_for
 from elmo.tasks.task_config import TaskConfig
 from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
 from elmo.tasks.trained_model import TrainedModel
+from elmo.train import checkpoint
 from elmo.train.devices import run_device
 from elmo.train.loop import train
 from elmo.train.run_folder import (
+    CHECKPOINTS,
     MODEL,
     check_same_run,
     kept_after_interruption,
@@ -235,7 +237,7 @@ def prepare(
         dev: Development examples.
     """
     task = task_for(config.task, [*train, *dev], config.task_options)
-    labels = task.labels(train)
+    labels = _labels_of_run(config, task.labels(train))
     check_labels(task, labels, task.labels(dev))
     parts = [part for example in [*train, *dev] for part in task.split_example(example)]
     texts = [text for part in parts for text in part.texts]
@@ -255,6 +257,20 @@ def prepare(
         )
     built = build(config, task, labels, elmo, layers=layers, word_vectors=word_vectors)
     return TrainedModel(config, task, labels, built)
+
+
+def _labels_of_run(config: TaskConfig, labels: list[str]) -> list[str]:
+    """Return the labels of the run to resume, or the given ones if there is none.
+
+    Runs begun by earlier versions can only predict the tags that occur in their training set.
+    """
+    folder = Path(config.out)
+    if checkpoint.exists(folder / CHECKPOINTS) and (folder / MODEL / CONFIG).is_file():
+        recorded = read_record(folder / MODEL).labels
+        # The run can be of other examples, which is an error when its checkpoint is loaded.
+        if recorded and set(recorded) <= set(labels):
+            return recorded
+    return labels
 
 
 def _test_examples(config: TaskConfig, elmo: LoadedELMo | None) -> list[Example[object]] | None:

@@ -17,7 +17,7 @@ from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
 from elmo.progress import duration, format_count
 from elmo.tasks.core.example import Example, examples_signature
-from elmo.tasks.core.label_report import LabelReport
+from elmo.tasks.core.label_report import NO_SPAN, LabelReport
 from elmo.tasks.core.renamed_records import upgrade_weights
 from elmo.tasks.core.task_batches import TaskBatch, TaskBatches, n_words
 from elmo.tasks.size_defaults import with_size_defaults
@@ -304,7 +304,14 @@ class TaskTrainable:
             )
         # Not in checkpoints of earlier versions.
         self._only_label_of_best = state.get("only_label_of_best")
-        self.model.load_state_dict(upgrade_weights(state["weights"]))
+        weights, current = upgrade_weights(state["weights"]), self.model.state_dict()
+        if any(weights[name].shape != current[name].shape for name in weights.keys() & current):
+            # The labels of a run are in its model, which is first written by an evaluation.
+            raise ConfigError(
+                f"{self.config.out} contains a run of an earlier version that stopped before its "
+                "first evaluation. Use another output folder (out)."
+            )
+        self.model.load_state_dict(weights)
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             # Implementation options depend on this machine and version, so they are not restored.
             param_groups = optimizer.state_dict()["param_groups"]
@@ -330,9 +337,11 @@ class TaskTrainable:
         best = self.evaluation(state.best) if state.best else None
         if self._only_label_of_best is not None:
             logger.warning(
-                "The model predicts only %s on the development set: it has learned nothing else in "
+                "The model predicts %s on the development set: it has learned nothing else in "
                 "%s. Use more epochs, smaller batches or another learning rate.",
-                self._only_label_of_best,
+                "no spans"
+                if self._only_label_of_best == NO_SPAN
+                else f"only the label {self._only_label_of_best!r}",
                 format_count(state.step, "step"),
             )
         elif 0 < state.step == self.n_steps < SHORT_RUN:

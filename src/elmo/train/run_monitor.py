@@ -61,7 +61,7 @@ class RunMonitor:
             self._report.evaluation(step, evaluation.values())
         self.line.write(
             f"step {step:,}, epoch {step / self.trainable.steps_per_epoch:.2f}: "
-            f"{evaluation.line()}{'' if is_best else ' (not the best)'}"
+            f"{evaluation.line()}{'' if is_best else ' (no improvement)'}"
         )
         self.line.restart_clock()
 

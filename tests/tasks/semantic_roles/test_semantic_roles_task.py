@@ -16,7 +16,7 @@ from elmo.tasks.core.encoder import TaskEncoder
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.packed_batch import PackedBatch
 from elmo.tasks.semantic_roles.frame import Frame
-from elmo.tasks.semantic_roles.semantic_roles_task import PredictedFrames
+from elmo.tasks.semantic_roles.semantic_roles_task import PredictedFrames, SemanticRoles
 from elmo.tasks.task_classes import make_task, task_for
 from elmo.tasks.task_trainable import TaskTrainingJob
 
@@ -78,7 +78,7 @@ def test_split_example_accepts_two_frames_with_the_same_predicate():
 def test_gold_frames_survive_splitting_and_get_perfect_scores():
     task = task_for("semantic_roles", SENTENCES)
     labels = task.labels(SENTENCES)
-    assert labels == ["B-A0", "B-A1", "B-LOC", "B-V", "I-A1", "I-LOC", "O"]
+    assert labels == ["B-A0", "B-A1", "B-LOC", "B-V", "I-A0", "I-A1", "I-LOC", "I-V", "O"]
     label_ids = {name: index for index, name in enumerate(labels)}
     predictions = []
     for example in SENTENCES:
@@ -127,7 +127,7 @@ def test_task_for_detects_tag_scheme_and_rejects_tags_without_spans():
     example = sentence("Kim saw Lee", (1, "S-A0 S-V S-A1"))
     task = task_for("semantic_roles", [example])
     assert task.to_settings() == {"scheme": "BIOES"}
-    assert task.labels([example]) == ["B-A0", "B-A1", "B-V", "O"]
+    assert task.labels([example]) == ["B-A0", "B-A1", "B-V", "I-A0", "I-A1", "I-V", "O"]
     assert task.gold_tags(task.split_example(example)[0]) == ("O", "S-V", "O")
     with pytest.raises(InputError, match=r"do not follow a span tag scheme. Expected tags"):
         task_for("semantic_roles", [sentence("Kim saw", (1, "A0 V"))])
@@ -267,3 +267,8 @@ def test_fit_evaluate_and_predict_commands_support_semantic_roles(tmp_path):
             },
         ],
     }
+
+
+def test_labels_contain_arguments_longer_than_those_of_the_examples():
+    example = Example((("Kim", "left"),), (Frame(1, ("B-ARG0", "B-V")),), extra=(1,))
+    assert SemanticRoles().labels([example]) == ["B-ARG0", "B-V", "I-ARG0", "I-V", "O"]

@@ -16,12 +16,14 @@ from elmo.tasks.tagging.spans import (
     NONE,
     SCHEMES,
     Span,
+    all_tags,
     allowed_transitions,
     canonical_scheme,
     convert,
     detect_scheme,
     from_spans,
     is_well_formed,
+    span_labels,
     to_scheme,
     to_spans,
 )
@@ -275,3 +277,10 @@ def test_all_tag_sequences_are_allowed_without_a_scheme():
     assert all(mask.all() for mask in masks)
     assert [tuple(mask.shape) for mask in masks] == [(2,), (2, 2), (2,)]
     assert is_well_formed(["NN"], NONE)
+
+
+def test_all_tags_contains_every_tag_of_the_scheme_for_each_label():
+    assert span_labels(["O", "B-PER", "E-PER", "S-N-1", "B"]) == {"PER", "N-1", ""}
+    assert all_tags({"PER"}, BIOES) == ["B-PER", "E-PER", "I-PER", "O", "S-PER"]
+    assert all_tags({"", "A"}, IOB2) == ["B", "B-A", "I", "I-A", "O"]
+    assert all_tags((), BIOES) == ["O"]

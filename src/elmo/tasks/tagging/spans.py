@@ -201,6 +201,18 @@ def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
     return from_spans(to_spans(tags, source), len(tags), target)
 
 
+def span_labels(tags: Iterable[str]) -> set[str]:
+    """Return the labels of the spans in well-formed tags of any scheme."""
+    return {tag.partition("-")[2] for tag in tags if tag != OUTSIDE}
+
+
+def all_tags(labels: Iterable[str], scheme: str) -> list[str]:
+    """Return all tags of a scheme for the given span labels, and O, in sorted order."""
+    prefixes = _PREFIXES[_span_scheme(scheme)][:4]  # without the accepted aliases
+    tags = {f"{prefix}-{label}" if label else prefix for label in labels for prefix in prefixes}
+    return sorted({OUTSIDE} | tags)
+
+
 def allowed_transitions(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
     """Return the tag transitions that a scheme allows, as constraints for decoding.
 

@@ -51,10 +51,16 @@ class TagPredictor(TrainedTask[Target, Answer, list[int]], Generic[Target, Answe
         return float(len(part.words))
 
     def labels(self, examples: Sequence[Example[Target]]) -> list[str]:
-        """Return the distinct tags in sorted order; with a span scheme, O is always included."""
+        """Return the tags that the model can predict, in sorted order.
+
+        With a span scheme these are all tags for the span labels of the examples: a name of one
+        word can occur in a text even if all names of the training set have two.
+        """
         parts = [part for example in examples for part in self.split_example(example)]
-        always = {spans.OUTSIDE} if self.has_spans else set()
-        return sorted({tag for part in parts for tag in self._model_tags(part)} | always)
+        tags = {tag for part in parts for tag in self._model_tags(part)}
+        if not self.has_spans:
+            return sorted(tags)
+        return spans.all_tags(spans.span_labels(tags), self.model_scheme)
 
     def head(
         self, dim: int, labels: Sequence[str], encoder: TaskEncoderConfig, options: TaskOptions
