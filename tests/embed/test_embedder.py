@@ -430,3 +430,40 @@ def test_from_pretrained_rejects_invalid_mix_arguments(tmp_path, tiny):
         ELMo.from_pretrained(tmp_path / "model", num_output_representations=-1)
     with pytest.raises(FormatError, match="No model was given"):
         package.ELMo.from_pretrained()
+
+
+def test_encode_warns_once_per_model_about_another_script_than_that_of_an_english_model(caplog):
+    for _ in range(2):
+        model = ELMo(random_model(attribution={"language": "en"}))
+        model.encode([["나는", "bank", "에", "갔다"]])
+        model.encode("나는 은행에 갔다")
+    assert [record.message.count("small-ko") for record in caplog.records] == [2, 2]
+
+
+def test_encode_does_not_warn_about_the_script_of_other_text_or_models(caplog):
+    english = ELMo(random_model(attribution={"language": "en"}))
+    english.encode(["She said 안녕 to him .", "3.14"])
+    english.encode("안녕")  # only the first text is checked
+    ELMo(random_model(attribution={"language": "ko"})).encode("나는 은행에 갔다")
+    ELMo(random_model()).encode("나는 은행에 갔다")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("trained", "tokenizer", "is_warned"),
+    [
+        ("korean", "english", True),
+        ("korean", "korean", False),
+        ("korean", "whitespace", False),
+        ("english", "spacy:blank-en", False),
+        (None, "english", False),
+    ],
+)
+def test_from_pretrained_warns_about_another_tokenizer_than_that_of_the_model(
+    tmp_path, caplog, trained, tokenizer, is_warned
+):
+    text = dataclasses.replace(TINY.text, tokenizer=trained)
+    ELMo(random_model(dataclasses.replace(TINY, text=text))).save_pretrained(tmp_path / "m")
+    assert ELMo.from_pretrained(tmp_path / "m", tokenizer=tokenizer)
+    message = "english, but the ELMo model was trained on words of the tokenizer korean. Omit"
+    assert (message in caplog.text) == is_warned == bool(caplog.text)

@@ -1,5 +1,6 @@
 """Tests of the estimators `Classifier` and `Tagger`."""
 
+import dataclasses
 import pickle
 import sys
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from conftest import TINY
 from small_tasks import LABELED, OPTIONS, TAGGED, write_elmo
 
 import elmo.tasks
@@ -390,3 +392,14 @@ def test_training_data_with_a_single_label_are_rejected():
         Classifier(**OPTIONS).fit(TEXTS, ["x"] * len(TEXTS))
     with pytest.raises(InputError, match=r"All training words have the label 'O'"):
         Tagger(**OPTIONS).fit(["a b"] * 4, [["O", "O"]] * 4)
+
+
+def test_estimator_warns_about_text_and_tokenizer_that_do_not_fit_the_model(tmp_path, caplog):
+    text = dataclasses.replace(TINY.text, tokenizer="english")
+    config = dataclasses.replace(TINY, text=text)
+    model = write_elmo(tmp_path / "elmo", config=config, attribution={"language": "en"})
+    settings = {**OPTIONS, "model": model, "max_steps": 1}
+    texts = [f"영화 {text[:3]} 재미있다" for text in TEXTS]
+    Classifier(**settings, tokenizer="characters").fit(texts, LABELS)
+    assert caplog.text.count("Use the model small-ko for Korean") == 1
+    assert caplog.text.count("was trained on words of the tokenizer english") == 1

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 import torch
+from conftest import TINY
 from safetensors.torch import load_file
 from small_tasks import (
     LABELED,
@@ -75,7 +76,9 @@ def test_fit_trains_and_scores_a_model_and_writes_its_folder(tmp_path, model, fi
     assert f"{metric} 1.0000" in shown[1]
     assert shown[2].startswith("mix at input: layers 0.")
     assert shown[3] == f"model: {tmp_path / 'run' / 'model'}"
-    assert "20 training examples, 20 development examples" in capsys.readouterr().err
+    described = capsys.readouterr().err
+    assert "20 training examples, 20 development examples" in described
+    assert f"\nelmo     {model}, frozen\n" in described
     written = json.loads((tmp_path / "run" / "results.json").read_text())
     assert written["metric"] == result.metric
     assert written["runs"] == [run]
@@ -424,3 +427,36 @@ def test_tag_scheme_is_detected_unless_set(tmp_path, files, capsys):
     assert "tag scheme IOB2" in capsys.readouterr().err
     result = fit(task_config(tmp_path / "given", **settings, scheme="none"))
     assert result.metric == "accuracy"
+
+
+@pytest.mark.parametrize("use", ["frozen", "tuned"])
+def test_fit_warns_once_if_the_text_is_not_in_the_script_of_an_english_model(tmp_path, caplog, use):
+    english = write_elmo(tmp_path / "elmo", attribution={"language": "en"})
+    examples = [
+        dataclasses.replace(example, texts=(("영화", *example.words[:1], "재미있다"),))
+        for example in LABELED
+    ]
+    path = write_jsonl(tmp_path / "korean.jsonl", examples)
+    fit(task_config(tmp_path / "run", train=path, model=english, use=use, max_steps=1))
+    assert caplog.text.count("Use the model small-ko for Korean (--model small-ko).") == 1
+
+
+@pytest.mark.parametrize(
+    ("trained", "settings", "is_warned"),
+    [
+        ("korean", {"tokenizer": "english"}, True),
+        ("korean", {"tokenizer": "korean"}, False),
+        ("korean", {"tokenizer": "english", "pretokenized": True}, False),
+        ("english", {"tokenizer": "characters"}, True),
+        ("english", {"tokenizer": "spacy:blank-en"}, False),
+        (None, {"tokenizer": "english"}, False),
+    ],
+)
+def test_fit_warns_about_a_tokenizer_that_is_not_that_of_the_model(
+    tmp_path, caplog, files, trained, settings, is_warned
+):
+    text = dataclasses.replace(TINY.text, tokenizer=trained)
+    model = write_elmo(tmp_path / "elmo", config=dataclasses.replace(TINY, text=text))
+    settings = {**settings, "train": files["classification"], "model": model}
+    fit(task_config(tmp_path / "run", dry_run=True, **settings))
+    assert ("was trained on words of the tokenizer" in caplog.text) == is_warned

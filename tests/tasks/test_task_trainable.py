@@ -255,6 +255,7 @@ def test_number_of_steps_and_description_of_task_run(tmp_path):
     assert trainable.tokens_per_step == 16
     description = trainable.describe()
     assert "20 training examples, 20 development examples, 2 labels" in description
+    assert "\nelmo     none\n" in description
     assert "steps    7, 4 per epoch" in description
     assert trainable.memory_advice() == "Out of memory. Try --batch-words 8."
 

@@ -91,7 +91,7 @@ def test_text_check_accepts_tokenized_text_without_the_package_of_the_tokenizer(
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [
-        ("나는 은행에 갔다 .", "Use --model small-ko for Korean."),
+        ("나는 은행에 갔다 .", "Use the model small-ko for Korean (--model small-ko)."),
         ("Она пошла в банк .", "elmo download --list shows models of other languages."),
         ("She said 안녕 to him .", None),
         ("Élan naïf café 3.14 .", None),

@@ -17,6 +17,7 @@ from elmo.embed.kept_softmax import KeptSoftmax, fill_missing_softmax, load_netw
 from elmo.embed.layer_selection import pool_sentences
 from elmo.embed.sentence_groups import Array, Vectors
 from elmo.formats import hub, model_folder
+from elmo.formats.attribution import LANGUAGE
 from elmo.formats.load import read
 from elmo.formats.mixes import with_mixes
 from elmo.formats.pretrained import Pretrained
@@ -28,6 +29,7 @@ from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoOutput
 from elmo.progress import Progress
 from elmo.text.korean import KoreanTokenizer, warn_if_decomposed
+from elmo.text.scripts import ScriptCheck
 from elmo.text.text_values import check_string, iterate_sentences, sentence_words
 from elmo.text.token_batches import Sentence, token_mapper
 from elmo.text.tokenizer import (
@@ -36,6 +38,7 @@ from elmo.text.tokenizer import (
     WhitespaceTokenizer,
     get_tokenizer,
     require_known,
+    warn_about_words,
 )
 
 
@@ -64,6 +67,7 @@ class ELMo(nn.Module):
         self.vocabulary, self._options = pretrained.vocabulary, pretrained.options
         self._characters, self._words = pretrained.characters, pretrained.words
         self.training_record, self.attribution = pretrained.training, pretrained.attribution
+        self.script_check = ScriptCheck(self.attribution.get(LANGUAGE))
         require_known(self._tokenizer_name)
         self.mapper = token_mapper(self.config, pretrained.characters, pretrained.words)
         fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
@@ -138,6 +142,10 @@ class ELMo(nn.Module):
             token_embeddings=token_embeddings,
         )
         if tokenizer is not None:
+            if tokenizer != WhitespaceTokenizer.name:  # that of text that is already tokenized
+                warn_about_words(
+                    tokenizer, pretrained.config.text.tokenizer, "Omit the argument tokenizer"
+                )
             pretrained = pretrained.with_tokenizer(tokenizer)
         pretrained = with_mixes(
             pretrained,
@@ -227,6 +235,7 @@ class ELMo(nn.Module):
                 split.append(sentence_words(sentence, number))
                 if self._tokenizer_name == KoreanTokenizer.name:
                     warn_if_decomposed(" ".join(split[-1]))
+        self.script_check.check(split)
         return split
 
     def forward(

@@ -19,6 +19,7 @@ from elmo.tasks.core.task_model import TaskModel
 from elmo.tasks.files.word_vectors import WordVectors
 from elmo.tasks.task_config import TaskConfig
 from elmo.text.line_splitter import SplitFunction, line_splitter
+from elmo.text.tokenizer import warn_about_words
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,19 @@ def task_tokenizer(config: TaskConfig, elmo: ELMo | None) -> str | None:
     if config.examples.tokenizer is not None or elmo is None:
         return config.examples.tokenizer
     return elmo.config.text.tokenizer
+
+
+def warn_about_tokenizer(config: TaskConfig, elmo: ELMo | None) -> None:
+    """Warn if the config sets another tokenizer than that of the ELMo model.
+
+    Args:
+        config: Task options.
+        elmo: The ELMo model; None if ELMo is not used.
+    """
+    tokenizer = config.examples.tokenizer
+    if tokenizer is not None and elmo is not None and not config.examples.pretokenized:
+        remedy = "Omit --tokenizer, or add --pretokenized if the text is already split into words"
+        warn_about_words(tokenizer, elmo.config.text.tokenizer, f"{remedy} of that tokenizer")
 
 
 def splitter(

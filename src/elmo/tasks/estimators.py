@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from elmo.config.serialization import load_config
 from elmo.errors import InputError, shortened
 from elmo.progress import hidden_progress
-from elmo.tasks.build import splitter
+from elmo.tasks.build import splitter, warn_about_tokenizer
 from elmo.tasks.classification.classification_task import LabelPrediction
 from elmo.tasks.core.example import Example, IndexRange
 from elmo.tasks.core.loaded_elmo import elmo_of, load_elmo
@@ -104,6 +104,7 @@ class TrainedEstimator(Estimator[Answer]):
             settings = {**self.settings, "out": out, "task": self.task}
             config = load_config(TaskConfig, None, settings)
             elmo = load_elmo(config.elmo)
+            warn_about_tokenizer(config, elmo_of(elmo))
             split = splitter(config, elmo_of(elmo))
             targets = list(iterate_sentences(targets, "targets"))
             examples = self._examples(texts, targets, split)

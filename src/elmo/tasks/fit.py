@@ -11,7 +11,7 @@ from typing import Any
 from elmo.errors import ConfigError, interruption_note
 from elmo.files import atomic_path
 from elmo.kernels.device import move
-from elmo.tasks.build import build, layers_folder, splitter
+from elmo.tasks.build import build, layers_folder, splitter, warn_about_tokenizer
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.frozen_layers import BlankLayers, LayerSource, named_layers, stored_layers
 from elmo.tasks.core.label_scores import Spread, mean_and_deviation
@@ -127,6 +127,7 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
 
 def _fit(config: TaskConfig) -> FitResult | TaskRun:
     elmo = load_elmo(config.elmo)
+    warn_about_tokenizer(config, elmo_of(elmo))
     if config.run.dry_run:
         return train(_job(config, elmo))
     configs = [_config_of_seed(config, number) for number in range(config.seeds)]
@@ -241,6 +242,8 @@ def prepare(
     check_labels(task, labels, task.labels(dev))
     parts = [part for example in [*train, *dev] for part in task.split_example(example)]
     texts = [text for part in parts for text in part.texts]
+    if elmo is not None:
+        elmo.elmo.script_check.check(texts)
     layers: LayerSource | None = None
     if elmo is not None and config.run.dry_run:
         layers = BlankLayers(elmo.elmo, config.elmo.layers)

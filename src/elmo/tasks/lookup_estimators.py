@@ -6,7 +6,7 @@ from typing import ClassVar, Self, cast
 from elmo.config.serialization import load_config, presets
 from elmo.errors import InputError
 from elmo.progress import hidden_progress
-from elmo.tasks.build import splitter
+from elmo.tasks.build import splitter, warn_about_tokenizer
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.loaded_elmo import elmo_of, load_elmo
 from elmo.tasks.core.task import Answer, Record, Text, to_words
@@ -32,6 +32,7 @@ class LookupEstimator(Estimator[Answer]):
         config = load_config(TaskConfig, preset, settings, presets("task_types"))
         with hidden_progress(self.verbose < 1):
             elmo = load_elmo(config.elmo)
+            warn_about_tokenizer(config, elmo_of(elmo))
             split = splitter(config, elmo_of(elmo))
             examples = [self._example(text, split, number) for number, text in enumerate(texts)]
             examples = subsample(examples, config.examples.fraction, config.run.seed)

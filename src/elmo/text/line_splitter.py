@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from elmo.errors import ElmoError
 from elmo.text.korean import KoreanTokenizer, warn_if_decomposed
+from elmo.text.scripts import warn_if_not_latin
 from elmo.text.tokenizer import (
     EnglishTokenizer,
     Tokenizer,
@@ -40,8 +41,6 @@ MIN_SPLIT_SHARE = 0.3
 CONVERT_REMEDY = "Store a tokenizer in the model with elmo convert --tokenizer"
 OPTION_REMEDY = "Choose a tokenizer with --tokenizer"
 
-_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
-_HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3]")
 _ALPHABETIC = re.compile(r"[^\W\d_]")
 _FINAL_PUNCTUATION = re.compile(r"\w.*[^\w\s]")
 # Not the dashes and signs that raw text also has between spaces.
@@ -114,7 +113,7 @@ class TextCheck:
         """Check the sample, unless it was checked before."""
         if not self._is_done:
             self._is_done = True
-            self._check_script()
+            warn_if_not_latin("\n".join(self._sample), self._language)
             if self._pretokenized and self._tokenizer == KoreanTokenizer.name:
                 warn_if_decomposed("\n".join(self._sample))
             if self._pretokenized or splits_at_spaces(self._tokenizer):
@@ -131,25 +130,6 @@ class TextCheck:
             if self._is_done:
                 return
         self.finish()
-
-    def _check_script(self) -> None:
-        """Warn if most characters of the text are not of the script of an English model."""
-        language = self._language or ""
-        if language != "en" and not language.startswith("English"):
-            return
-        text = "\n".join(self._sample)
-        n_alphabetic = len(_ALPHABETIC.findall(text))
-        if 2 * len(_HANGUL.findall(text)) > n_alphabetic:
-            remedy = "Use --model small-ko for Korean"
-        elif 2 * len(_LATIN.findall(text)) < n_alphabetic:
-            remedy = "elmo download --list shows models of other languages"
-        else:
-            return
-        logger.warning(
-            "The model was trained on English text, but most characters of this text are not "
-            "Latin, so its vectors and perplexities mean little. %s.",
-            remedy,
-        )
 
     def _check_raw(self) -> bool:
         """Warn if the text looks like raw text, and return whether it does."""

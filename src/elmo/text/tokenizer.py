@@ -5,6 +5,7 @@ be aligned with the source. Tokenizers do not split sentences, change case or re
 Tokenizers that need another package are in `korean.py` and `spacy_pipeline.py`.
 """
 
+import logging
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -25,7 +26,10 @@ __all__ = [
     "get_tokenizer",
     "replace_surrogates",
     "tokens_from_spans",
+    "warn_about_words",
 ]
+
+logger = logging.getLogger(__name__)
 
 # Prefix of the names of spaCy tokenizers, before the name of the pipeline.
 SPACY = "spacy:"
@@ -192,6 +196,29 @@ def require_known(name: str) -> None:
     if not name.startswith(SPACY) and name not in TOKENIZERS:
         known = ", ".join([*sorted(TOKENIZERS), f"{SPACY}NAME"])
         raise ConfigError(f"Unknown tokenizer {name!r}. Expected one of: {known}.")
+
+
+def warn_about_words(tokenizer: str, trained: str | None, remedy: str) -> None:
+    """Warn if a tokenizer splits text into other words than those that a model was trained on.
+
+    Args:
+        tokenizer: Name of the tokenizer.
+        trained: Name of the tokenizer of the training text; None or white space if its words are
+            unknown, as with models of older formats.
+        remedy: How to use the tokenizer of the model.
+    """
+    if trained in (None, WhitespaceTokenizer.name, tokenizer):
+        return
+    # The words of spaCy's English pipelines are mostly those of the english tokenizer.
+    if trained == EnglishTokenizer.name and tokenizer.startswith(SPACY):
+        return
+    logger.warning(
+        "The text is split with the tokenizer %s, but the ELMo model was trained on words of the "
+        "tokenizer %s. %s.",
+        tokenizer,
+        trained,
+        remedy,
+    )
 
 
 def tokens_from_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
