@@ -215,7 +215,7 @@ def test_predict_reads_a_text_without_words_as_in_training(elmo, tmp_path):
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"a\n\xff\n", "is not UTF-8: line 2, byte 1 of the line. Convert it first")],
+    [(b"a\n\xff\n", "is not UTF-8: line 2, byte 1 of the line. Set --encoding")],
 )
 def test_predict_rejects_invalid_lines(elmo, classifier, tmp_path, data, message):
     (tmp_path / "in.txt").write_bytes(data)
@@ -332,6 +332,33 @@ def test_predict_rejects_tables_of_tags_and_id_columns_of_plain_text(
 
 
 # ---------------------------------------------------------------------------------------- evaluate
+
+
+@pytest.fixture(scope="module")
+def cp949_classifier(tmp_path_factory):
+    """A classifier whose training set was encoded in CP949."""
+    folder = tmp_path_factory.mktemp("cp949")
+    return write_overfitted(folder, LABELED, 1, encoding="cp949")
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.txt"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp949"])
+def test_encoding_of_a_file_is_not_that_of_the_training_set(
+    elmo, cp949_classifier, tmp_path, name, encoding
+):
+    path = tmp_path / name
+    header = "text,label\n" if name == "new.csv" else ""
+    line = "좋은 영화" + (",good" if header else "")
+    path.write_bytes(f"{header}{line}\n".encode(encoding))
+    options = ["--encoding", "cp949"] if encoding == "cp949" else []
+    result = elmo("predict", cp949_classifier, path, *options)
+    assert json.loads(result.stdout)["words"] == ["좋은", "영화"], result.stderr
+    if header:
+        result = elmo("evaluate", cp949_classifier, path, *options)
+        assert result.exit_code == 0, result.stderr
+    if options:
+        result = elmo("predict", cp949_classifier, path)
+        assert "Set --encoding CP949, or convert it first (iconv -f CP949" in result.stderr
 
 
 def test_evaluate_reports_rows_that_it_skips(elmo, classifier, tmp_path, caplog):

@@ -10,8 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from elmo.errors import InputError
-from elmo.text.input_lines import decoded_line, label_of, opened_input, remedy_if_not_utf8
+from elmo.errors import ConfigError, InputError
+from elmo.text.input_lines import (
+    decoded_line,
+    decoded_lines,
+    label_of,
+    opened_input,
+    remedy_if_not_utf8,
+)
 
 
 def test_opened_input_reads_files_and_standard_input(tmp_path, monkeypatch):
@@ -61,3 +67,40 @@ def test_remedy_for_input_that_is_not_utf8_depends_on_its_first_bytes(start, rem
     assert remedy in remedy_if_not_utf8(start, start)
     with pytest.raises(InputError, match=re.escape(remedy)):
         decoded_line(start, "in.txt", 1)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "option"),
+    [
+        ("utf-8", None),
+        ("utf-8-sig", None),
+        ("utf-16", None),
+        ("cp949", "cp949"),
+        ("utf-16", "utf16"),
+    ],
+)
+@pytest.mark.parametrize("text", ["가", "가\r\n\n나\u2028다\n", "\n上\u0a0a\n\u0a00"])
+def test_decoded_lines_yields_lines_of_any_encoding(encoding, option, text):
+    if encoding == "cp949":
+        text = text.encode("cp949", "ignore").decode("cp949")
+    lines = decoded_lines(io.BytesIO(text.encode(encoding)), "in.txt", option)
+    assert list(lines) == text.replace("\n", "\n\0").rstrip("\0").split("\0")
+    assert not list(decoded_lines(io.BytesIO(), "in.txt", option))
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "error", "message"),
+    [
+        (
+            "a\n학교에".encode("cp949"),
+            None,
+            InputError,
+            "line 2, .*Set --encoding CP949, or convert",
+        ),
+        ("a\n각하\n".encode(), "ascii", InputError, "in.txt is not ascii: line 2"),
+        (b"a", "none", ConfigError, "Unknown encoding 'none'"),
+    ],
+)
+def test_decoded_lines_rejects_another_encoding(data, encoding, error, message):
+    with pytest.raises(error, match=message):
+        list(decoded_lines(io.BytesIO(data), "in.txt", encoding))

@@ -229,6 +229,8 @@ class TaskEvaluateConfig:
     empty: Literal["error", "keep", "skip"] | None = None
     """What to do with texts that have no words: raise an error, keep them as examples, or skip
     them. Default: the value set in training."""
+    encoding: str | None = None
+    """Character encoding of the file. Default: UTF-8, or UTF-16 if there is a byte order mark."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""
 
@@ -264,5 +266,7 @@ class TaskPredictConfig:
     pretokenized: bool = False
     """The words of the text are separated by spaces. Default: split the text with the tokenizer of
     the task, which is that of its ELMo model unless --tokenizer was set in training."""
+    encoding: str | None = None
+    """Character encoding of the input. Default: UTF-8, or UTF-16 if there is a byte order mark."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""

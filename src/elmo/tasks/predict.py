@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 from elmo.config import TaskEvaluateConfig, TaskPredictConfig
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
@@ -23,7 +23,7 @@ from elmo.tasks.load_examples import read_examples
 from elmo.tasks.load_fitted import Fitted, load_fitted_task
 from elmo.tasks.prediction_output import PredictionOutput
 from elmo.tasks.prediction_tables import InputRow, conll_examples, input_table
-from elmo.text.input_lines import decoded_line, label_of, opened_input
+from elmo.text.input_lines import decoded_lines, label_of, opened_input
 from elmo.text.line_splitter import TextCheck
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,8 @@ def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
         for name in ("reader", "text_column", "label_column", "empty")
         if (value := getattr(config, name)) is not None
     }
-    examples_config = replace(examples_config, **changes)
+    # The encoding belongs to the file, not to the model.
+    examples_config = replace(examples_config, encoding=config.encoding, **changes)
     examples = read_examples(examples_config, config.input, split, task=fitted.config.task)
     fitted.show_progress = True
     scores, report = fitted.scores_and_report(examples)
@@ -115,7 +116,8 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
         pairs: Iterable[RowExample] | None = conll_examples(config, fitted.config)
         if pairs is None:
             table = input_table(config, fitted.config)
-            rows = table.rows if table else _rows(file, config.input, fitted.task.n_inputs)
+            lines = decoded_lines(file, config.input, config.encoding)
+            rows = table.rows if table else _rows(lines, config.input, fitted.task.n_inputs)
             pairs = _examples(fitted, rows, config)
         out.write(output.header(table.columns if table else None))
         for batch in _batches(pairs):
@@ -149,16 +151,16 @@ def _kept(fitted: Fitted, examples: Sequence[Example[object]]) -> Sequence[Examp
     return [with_placeholder(example) for example in examples] if is_kept else examples
 
 
-def _rows(file: BinaryIO, name: str, n_texts: int) -> Iterator[InputRow]:
+def _rows(lines: Iterable[str], name: str, n_texts: int) -> Iterator[InputRow]:
     """Yield the lines of plain text, split only at newline characters.
 
     Args:
-        file: The file.
+        lines: The lines of the file.
         name: File name, for error messages.
         n_texts: Number of texts per line, separated by tabs.
     """
-    for number, data in enumerate(file, start=1):
-        line = decoded_line(data, name, number).removesuffix("\n").removesuffix("\r")
+    for number, line in enumerate(lines, start=1):
+        line = line.removesuffix("\n").removesuffix("\r")
         location = f"{label_of(name)}, line {number}"
         texts = line.split("\t") if n_texts > 1 else [line]
         if not line.strip():

@@ -64,8 +64,7 @@ def input_table(config: TaskPredictConfig, task: TaskConfig) -> InputTable | Non
                     f"JSON lines end in {', '.join((*_TABLE_SUFFIXES, *_JSON_SUFFIXES))}."
                 )
         return None
-    encoding = task.examples.encoding
-    content = read_text(path, encoding)
+    content = read_text(path, config.encoding)
     is_json = suffix in _JSON_SUFFIXES
     names = field_names(path, content) if is_json else column_names(path, content)
     given = config.text_column or task.examples.text_column
@@ -136,7 +135,7 @@ def conll_examples(
                 f"{flag} has no effect: {config.input} is a CoNLL file, with one word per line."
             )
     read = read_conllu if suffix == _CONLLU_SUFFIX else read_conll
-    examples = read(Path(config.input), tags=None, encoding=task.examples.encoding)
+    examples = read(Path(config.input), tags=None, encoding=config.encoding)
     return [
         (InputRow(str(example.location), example.texts), replace(example, id=str(number)))
         for number, example in enumerate(examples, start=1)

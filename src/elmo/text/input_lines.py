@@ -1,12 +1,14 @@
-"""Reading of UTF-8 lines from a file or from standard input (`-`)."""
+"""Reading of lines, UTF-8 by default, from a file or from standard input (`-`)."""
 
+import codecs
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 
 STDIN = "-"
 # First bytes of files that are not UTF-8 text, with what they are.
@@ -43,12 +45,13 @@ def opened_input(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def remedy_if_not_utf8(line: bytes, start: bytes) -> str:
+def remedy_if_not_utf8(line: bytes, start: bytes, *, has_option: bool = False) -> str:
     """Return a sentence on how to read an input that is not UTF-8.
 
     Args:
         line: The line that is not UTF-8.
         start: First bytes of the input; empty if unknown.
+        has_option: Whether the command has the option --encoding.
     """
     for magic, extension in _COMPRESSED.items():
         if start.startswith(magic):
@@ -58,7 +61,8 @@ def remedy_if_not_utf8(line: bytes, start: bytes) -> str:
     encoding = "UTF-16" if start.startswith(_UTF_16) else "ENCODING"
     if _is_cp949(line):
         encoding = "CP949"
-    return f"Convert it first (iconv -f {encoding} -t UTF-8)."
+    option = f"Set --encoding {encoding}, or convert" if has_option else "Convert"
+    return f"{option} it first (iconv -f {encoding} -t UTF-8)."
 
 
 def _is_cp949(line: bytes) -> bool:
@@ -72,13 +76,64 @@ def _is_cp949(line: bytes) -> bool:
     return n_hangul > 0.9 * len(non_ascii)
 
 
-def decoded_line(data: bytes, name: str, number: int) -> str:
+def decoded_lines(file: BinaryIO, name: str, encoding: str | None = None) -> Iterator[str]:
+    """Yield the lines of an input as they are read, for commands with the option --encoding.
+
+    Lines are only split at newline characters, which are not removed.
+
+    Args:
+        file: The input.
+        name: Its name, for error messages.
+        encoding: Encoding of the text. Default: UTF-8, or UTF-16 if the input begins with its byte
+            order mark.
+
+    Raises:
+        ConfigError: If the encoding is unknown.
+        InputError: If the input does not have this encoding.
+    """
+    first = file.readline()
+    if encoding is None and not first.startswith(_UTF_16):
+        for number, data in enumerate(chain([first] if first else [], file), start=1):
+            yield decoded_line(data, name, number, has_option=True)
+        return
+    encoding = encoding or "utf-16"
+    try:
+        decoder = codecs.getincrementaldecoder(encoding)()
+    except LookupError:
+        raise unknown_encoding(encoding) from None
+    number, line = 1, ""
+    # A newline byte can be the first half of another character, or the decoder can wait for the
+    # second half of the newline.
+    for data in chain([first], file, [b""]):
+        try:
+            line += decoder.decode(data, final=not data)
+        except UnicodeError:
+            raise InputError(
+                f"{label_of(name)} is not {encoding}: line {number}. Set another --encoding."
+            ) from None
+        *complete, line = line.split("\n")
+        for text in complete:
+            yield f"{text}\n".removeprefix("\ufeff") if number == 1 else f"{text}\n"
+            number += 1
+    if line:
+        yield line.removeprefix("\ufeff") if number == 1 else line
+
+
+def unknown_encoding(name: str) -> ConfigError:
+    """Return the error for an unknown encoding."""
+    return ConfigError(
+        f"Unknown encoding {name!r}. Use an encoding such as utf-8, cp949 or latin-1."
+    )
+
+
+def decoded_line(data: bytes, name: str, number: int, *, has_option: bool = False) -> str:
     """Decode a line from UTF-8 and remove a byte order mark; the line ending is not removed.
 
     Args:
         data: UTF-8 bytes of the line.
         name: Name of the input, for error messages.
         number: Line number, counted from 1.
+        has_option: Whether the command has the option --encoding.
 
     Raises:
         InputError: If the line is not UTF-8.
@@ -88,7 +143,7 @@ def decoded_line(data: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{label_of(name)} is not UTF-8: line {number}, byte {error.start + 1} of the line. "
-            f"{remedy_if_not_utf8(data, data if number == 1 else b'')}"
+            f"{remedy_if_not_utf8(data, data if number == 1 else b'', has_option=has_option)}"
         ) from None
     # The byte order mark is not text.
     return text.removeprefix("\ufeff") if number == 1 else text

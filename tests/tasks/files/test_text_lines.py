@@ -64,7 +64,8 @@ def test_split_lines_splits_at_newlines_only(text, lines):
 @pytest.mark.parametrize(
     ("data", "encoding", "message"),
     [
-        ("a\n한국\n".encode("cp949"), None, r"text, line 2: not valid utf-8. .* --encoding"),
+        ("a\n한국\n".encode("cp949"), None, r"2: not valid utf-8. Set --encoding CP949, .*CP949"),
+        ("한국어로\n".encode(), "cp949", r"not valid cp949. The file is UTF-8: omit --encoding"),
         ("a\nb\n".encode("utf-16")[:-1], None, r"text, line 2: not valid utf-16"),
         ("한\n".encode(), "ascii", "text, line 1: not valid ascii"),
         (b"a\n\xff\n\n", "utf-16", "text, line 1: not valid utf-16"),

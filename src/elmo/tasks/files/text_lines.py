@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from elmo.corpus.compressed_files import READ_ERRORS, decompressed
-from elmo.errors import ConfigError, FormatError
+from elmo.errors import FormatError
+from elmo.text.input_lines import remedy_if_not_utf8, unknown_encoding
 
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -46,15 +47,12 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     try:
         text = data.decode(name)
     except LookupError:
-        raise ConfigError(
-            f"Unknown encoding {name!r}. Use an encoding such as utf-8, cp949 or latin-1."
-        ) from None
+        raise unknown_encoding(name) from None
     except UnicodeError as error:
         start = error.start if isinstance(error, UnicodeDecodeError) else 0
-        line = data[:start].decode(name, errors="ignore").count("\n") + 1
+        number = data[:start].decode(name, errors="ignore").count("\n") + 1
         raise FormatError(
-            f"{path}, line {line}: not valid {name}. Specify the encoding with --encoding, or "
-            "convert the file (iconv -f ENCODING -t UTF-8)."
+            f"{path}, line {number}: not valid {name}. {_encoding_remedy(data, start, encoding)}"
         ) from None
     if encoding is None and "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -68,6 +66,24 @@ def read_text(path: Path, encoding: str | None = None) -> str:
             "(tr '\\r' '\\n')."
         )
     return text.removeprefix("\ufeff")
+
+
+def _encoding_remedy(data: bytes, start: int, encoding: str | None) -> str:
+    """Return a sentence on how to read a file with another encoding.
+
+    Args:
+        data: Content of the file.
+        start: Offset of the first invalid byte.
+        encoding: The encoding, if one was set.
+    """
+    if encoding is None:
+        line = data[data.rfind(b"\n", 0, start) + 1 :].partition(b"\n")[0]
+        return remedy_if_not_utf8(line, data[:16], has_option=True)
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "Set another --encoding."
+    return "The file is UTF-8: omit --encoding."
 
 
 def split_lines(text: str) -> list[str]:
