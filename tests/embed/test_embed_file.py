@@ -168,6 +168,17 @@ def test_embed_warns_once_about_text_that_does_not_fit_the_option(
     assert message in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("options", "is_reported"),
+    [({}, True), ({"sentences": "line"}, False), ({"pooling": "mean"}, False)],
+)
+def test_embed_warns_about_lines_that_are_paragraphs(run, tmp_path, caplog, options, is_reported):
+    source = tmp_path / "paragraphs.txt"
+    source.write_text("She left . He sat . Why ?\n" * 5, encoding="utf-8")
+    run(source=source, **options)
+    assert caplog.text.count("Use --sentences split") == is_reported
+
+
 def test_processing_in_small_windows_does_not_change_vectors_or_order(run, model, monkeypatch):
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 5)
     stored = read_hdf5(run(batch_size=2))

@@ -200,6 +200,16 @@ def test_job_warns_once_about_raw_text_that_is_split_at_spaces(run, tmp_path, ca
     assert caplog.text.count("omit --pretokenized") == 1
 
 
+def test_job_warns_about_lines_that_are_paragraphs_unless_sentences_is_given(run, tmp_path, caplog):
+    source = write_text(tmp_path / "paragraphs.txt", ["She left . He sat . Why ?"] * 20)
+    run(source=source)
+    assert caplog.text.count("Use --sentences split") == 1
+    # An explicit default is the same job.
+    assert run(source=source, sentences="line").n_new_shards == 0
+    run(source=source, sentences="line", name="other")
+    assert caplog.text.count("Use --sentences split") == 1
+
+
 def test_missing_shards_and_shards_of_wrong_size_are_rewritten(run, tmp_path):
     run()
     before = contents(tmp_path / "out")

@@ -567,6 +567,24 @@ def test_evaluate_reads_splits_of_a_prepared_corpus(text, folder, tmp_path):
     assert run(corpus, folder, split="train").perplexity.n_words == 10
 
 
+@pytest.mark.parametrize(
+    ("options", "is_reported"),
+    [
+        ({}, True),
+        ({"sentences": "line"}, False),
+        ({"sentences": "split"}, False),
+        ({"keep_blank_lines": True}, False),
+    ],
+)
+def test_evaluate_warns_about_lines_that_are_paragraphs(
+    folder, tmp_path, caplog, options, is_reported
+):
+    text = tmp_path / "paragraphs.txt"
+    text.write_text("She left . He sat . Why ?\n" * 5, encoding="utf-8")
+    run(str(text), folder, **options)
+    assert caplog.text.count("Use --sentences split") == is_reported
+
+
 def test_evaluate_of_a_corpus_without_test_split_uses_valid_and_reports_it(
     folder, tmp_path, caplog
 ):

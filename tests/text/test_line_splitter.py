@@ -64,6 +64,12 @@ def test_line_splitter_rejects_an_unknown_tokenizer(pretokenized):
         (["He lives in Seoul ."], "english", False, CONVERT_REMEDY, None),
         # Full stops of abbreviations belong to their words.
         (["Mr. and Mrs. Kim left the U.S. in Sept. 1999"], None, False, OPTION_REMEDY, None),
+        # Raw text can quote a word of tokenized text.
+        ([*RAW, "Rare words are replaced by <UNK> here."], "english", False, OPTION_REMEDY, None),
+        ([*RAW, "The word is @-@ there."], None, False, OPTION_REMEDY, "raw text, but it is split"),
+        ([*RAW, "A bracket is -LRB- now."], "english", True, OPTION_REMEDY, "omit --pretokenized"),
+        # Text of a language-modeling benchmark has no punctuation.
+        (["the <unk> rose", "it 's up"], "english", False, OPTION_REMEDY, "use --pretokenized."),
         ([], "english", True, CONVERT_REMEDY, None),
         (["", " "], "english", False, CONVERT_REMEDY, None),
     ],
@@ -76,6 +82,44 @@ def test_text_check_warns_about_unexpected_text(
     TextCheck(tokenizer, pretokenized=pretokenized, remedy=remedy).check(lines)
     assert len(caplog.records) == (message is not None)
     assert (message or "") in caplog.text
+
+
+def test_text_check_shows_the_first_word_that_is_split_again(caplog):
+    line = f"{'a , ' * 40}then he saw the <unk> man ."
+    TextCheck("english", pretokenized=False, remedy=OPTION_REMEDY).check([line])
+    assert "'the <unk> man' becomes 'the < unk > man'." in caplog.text
+
+
+PARAGRAPH = "He sat down. She left! Why?"
+
+
+@pytest.mark.parametrize(
+    ("lines", "tokenizer", "pretokenized", "is_reported"),
+    [
+        ([PARAGRAPH] * 5, "english", False, True),
+        ([PARAGRAPH] * 5, None, False, True),
+        (["나는 갔다. 비가 왔다. 추웠다."] * 5, "characters", False, True),
+        (["He sat down . She left ! Why ?"] * 5, "whitespace", True, True),
+        ([PARAGRAPH] * 3 + ["", " ", "One sentence.", "Two here. Two."], "english", False, True),
+        ([PARAGRAPH] * 4, "english", False, False),
+        ([PARAGRAPH] * 3 + ["One sentence."] * 3, "english", False, False),
+        (["Mr. J. Kim paid $ 3.14 to the U.S. bank."] * 9, "english", False, False),
+        ([PARAGRAPH] * 5, "characters-and-spaces", False, False),
+    ],
+)
+def test_text_check_reports_lines_that_are_paragraphs(
+    caplog, lines, tokenizer, pretokenized, is_reported
+):
+    for finds_paragraphs in (True, False):
+        caplog.clear()
+        TextCheck(
+            tokenizer,
+            pretokenized=pretokenized,
+            remedy=OPTION_REMEDY,
+            finds_paragraphs=finds_paragraphs,
+        ).check(lines)
+        expected = int(is_reported and finds_paragraphs)
+        assert caplog.text.count("Use --sentences split") == expected
 
 
 def test_text_check_accepts_tokenized_text_without_the_package_of_the_tokenizer(

@@ -57,9 +57,10 @@ class EmbedConfig:
     pretokenized: bool = False
     """The words of the text are separated by spaces, for small-ko its morphemes. Default: split
     each line with the model's tokenizer."""
-    sentences: Literal["line", "split"] = "line"
+    sentences: Literal["line", "split"] | None = None
     """line: each line or record is one sentence. split: it is split into sentences, each of which
-    keeps the number of its line or record (line) in the output."""
+    keeps the number of its line or record (line) in the output. Default: line, with a warning if
+    most lines are paragraphs."""
     input_format: InputFormat | None = None
     """Format of the input files. Default: recognize Parquet and JSON lines by content, CSV and TSV
     by extension (.csv, .tsv)."""

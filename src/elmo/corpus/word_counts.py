@@ -45,7 +45,14 @@ def count_text(
     n_workers = workers or n_cores()
     limit = max(DICTIONARY_BYTES // n_workers, min(MIN_DICTIONARY_BYTES, DICTIONARY_BYTES))
     text_names: list[str] = []
-    check = TextCheck(reading.tokenizer, pretokenized=reading.pretokenized, remedy=OPTION_REMEDY)
+    check = TextCheck(
+        reading.tokenizer,
+        pretokenized=reading.pretokenized,
+        remedy=OPTION_REMEDY,
+        # Sentences do not matter if words are only counted, and language-modeling benchmarks keep
+        # the lines of the text.
+        finds_paragraphs=keep and reading.sentences == "line" and not reading.keep_blank_lines,
+    )
 
     def tasks() -> Iterator[CountingTask]:
         for name, files in texts.items():

@@ -17,7 +17,7 @@ from elmo.corpus.text_sources import resolve, total_bytes
 from elmo.embed.buffered_write import WINDOW_WORDS, Line, line_windows, write_in_background
 from elmo.embed.embed_result import EmbedResult
 from elmo.embed.embedder import ELMo
-from elmo.embed.input_rows import RowReader, carried_names
+from elmo.embed.input_rows import RowReader, carried_names, finds_paragraphs
 from elmo.embed.layer_selection import pool
 from elmo.embed.sentence_groups import Vectors
 from elmo.embed.vector_writers import (
@@ -84,6 +84,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
             pretokenized=config.pretokenized,
             remedy=CONVERT_REMEDY,
             language=model.attribution.get(LANGUAGE),
+            finds_paragraphs=finds_paragraphs(config),
         )
         started = time.monotonic()
         n_sentences = n_words = n_empty = 0

@@ -53,6 +53,15 @@ def carried_names(config: EmbedConfig) -> tuple[str, ...]:
     return (*ids, *lines, *carried_columns(config))
 
 
+def finds_paragraphs(config: EmbedConfig) -> bool:
+    """Whether to report lines of several sentences.
+
+    With --sentences line the user knows that each line is one sentence, and with --pooling that
+    each text has one vector.
+    """
+    return config.sentences is None and config.pooling is None
+
+
 class RowReader:
     """Reads the rows of input files."""
 
@@ -102,7 +111,7 @@ class RowReader:
             words = self._split(text)
             values = self._values(record)
             n_bytes, before = file.n_read - before, file.n_read
-            if self._config.sentences == "line":
+            if self._config.sentences != "split":
                 yield Line(text, words, n_bytes, values)
                 continue
             # An empty text is a row too, so that no record is lost.

@@ -18,7 +18,7 @@ from elmo.corpus.input_records import TEXT
 from elmo.embed.disk_space import check_free_space, estimated_bytes
 from elmo.embed.embed_result import JobResult, format_size
 from elmo.embed.embedder import ELMo
-from elmo.embed.input_rows import has_plain_lines, row_text, write_rows
+from elmo.embed.input_rows import finds_paragraphs, has_plain_lines, row_text, write_rows
 from elmo.embed.job_folder import (
     PLAN,
     ROWS,
@@ -112,7 +112,7 @@ def _embed_texts(config: EmbedConfig) -> JobResult:
         storage=config.storage or "float16",
         shard_words=config.shard_words or default_shard_words(model, torch.device(device).type),
         pooling=config.pooling,
-        sentences=config.sentences,
+        sentences=config.sentences or "line",
         input_format=config.input_format,
         text_column=config.text_column or TEXT,
         id_column=config.id_column,
@@ -218,11 +218,12 @@ def _load_or_make_plan(
         pretokenized=config.pretokenized,
         remedy=CONVERT_REMEDY,
         language=model.attribution.get(LANGUAGE),
+        finds_paragraphs=finds_paragraphs(config),
     )
     if plan.tasks:
         names = [str(folder.path / ROWS)] if has_rows else [text.name for text in texts]
         lines = ShardTaskReader(names).lines(plan.tasks[0])
-        check.check(map(row_text, lines) if has_rows and config.sentences == "line" else lines)
+        check.check(map(row_text, lines) if has_rows and config.sentences != "split" else lines)
     folder.write_plan(plan)
     return plan
 

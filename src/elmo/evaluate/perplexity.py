@@ -465,6 +465,11 @@ def _read_text(config: EvaluateConfig, model: Pretrained) -> EvaluationText:
         pretokenized=config.pretokenized,
         remedy=CONVERT_REMEDY,
         language=model.attribution.get(LANGUAGE),
+        # With --sentences line, the user knows that lines are sentences. Language-modeling
+        # benchmarks keep the lines of the text.
+        finds_paragraphs=config.sentences is None
+        and sentences == "line"
+        and not config.keep_blank_lines,
     )
     words, split = read_corpus(config.text, reading, check)
     if not split.n_sentences:

@@ -1,8 +1,8 @@
 """How lines of text are split into words: by a tokenizer or, if they are tokenized, at spaces.
 
 A warning reports text that does not look as expected: raw text that is split at spaces, tokenized
-text that is tokenized again, tokenized text with units that the tokenizer splits further, or text
-in another script than that of the model.
+text that is tokenized again, tokenized text with units that the tokenizer splits further, text in
+another script than that of the model, or paragraphs instead of one sentence per line.
 """
 
 import logging
@@ -11,10 +11,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from elmo.errors import ElmoError
+from elmo.errors import ElmoError, shortened
 from elmo.text.korean import KoreanTokenizer, warn_if_decomposed
 from elmo.text.scripts import warn_if_not_latin
+from elmo.text.sentences import split_sentences
 from elmo.text.tokenizer import (
+    CharactersAndSpacesTokenizer,
     EnglishTokenizer,
     Tokenizer,
     WhitespaceTokenizer,
@@ -32,11 +34,17 @@ MAX_WORDS = 20000
 # Fraction of the words of the sample. Ordinary raw text has 5 to 15 %, and tokenized text without
 # separate punctuation (Penn Treebank for language models) has 2 %.
 MIN_SHARE = 0.04
+# Number of characters of an example in a warning.
+MAX_EXAMPLE = 80
 # Part of the sample that is tokenized to see whether its words are split further.
 MAX_TOKENIZED_WORDS = 2000
 # Fraction of the words that a tokenizer splits further. The korean tokenizer splits 68 % of the
 # Hangul words of raw text, and 0.2 % of those of its own output joined with spaces.
 MIN_SPLIT_SHARE = 0.3
+# A line with this number of sentences is a paragraph, and a text of paragraphs is only reported if
+# it has at least this number of lines.
+PARAGRAPH_SENTENCES = 3
+MIN_PARAGRAPH_LINES = 5
 # Remedies for raw text that is split at spaces because there is no other tokenizer.
 CONVERT_REMEDY = "Store a tokenizer in the model with elmo convert --tokenizer"
 OPTION_REMEDY = "Choose a tokenizer with --tokenizer"
@@ -45,7 +53,7 @@ _ALPHABETIC = re.compile(r"[^\W\d_]")
 _FINAL_PUNCTUATION = re.compile(r"\w.*[^\w\s]")
 # Not the dashes and signs that raw text also has between spaces.
 _PUNCTUATION = re.compile(r"[,.;:!?\"'()“”‘’、。，！？]|``|''|\.\.\.")
-# Words that only occur in tokenized text.
+# Words of tokenized text. Raw text can quote them.
 _TOKENIZED_WORDS = re.compile(r"<unk>|@[-,.]@|-[LR][RSC]B-", re.IGNORECASE)
 
 
@@ -83,6 +91,7 @@ class TextCheck:
         pretokenized: bool,
         remedy: str,
         language: str | None = None,
+        finds_paragraphs: bool = False,
     ) -> None:
         """Start with an empty sample.
 
@@ -91,11 +100,14 @@ class TextCheck:
             pretokenized: Whether the user states that the words are separated by spaces.
             remedy: What to do if raw text is split at spaces for lack of a tokenizer.
             language: Language of the model, as a code or a name; None if it is not known.
+            finds_paragraphs: Whether to report lines of several sentences, which --sentences split
+                would split.
         """
         self._tokenizer = tokenizer
         self._pretokenized = pretokenized
         self._remedy = remedy
         self._language = language
+        self._finds_paragraphs = finds_paragraphs
         self._sample: list[str] = []
         self._n_words = 0
         self._is_done = False
@@ -114,6 +126,8 @@ class TextCheck:
         if not self._is_done:
             self._is_done = True
             warn_if_not_latin("\n".join(self._sample), self._language)
+            if self._finds_paragraphs and self._tokenizer != CharactersAndSpacesTokenizer.name:
+                self._check_paragraphs()
             if self._pretokenized and self._tokenizer == KoreanTokenizer.name:
                 warn_if_decomposed("\n".join(self._sample))
             if self._pretokenized or splits_at_spaces(self._tokenizer):
@@ -130,6 +144,20 @@ class TextCheck:
             if self._is_done:
                 return
         self.finish()
+
+    def _check_paragraphs(self) -> None:
+        """Warn if most lines contain several sentences."""
+        # It separates full stops in any language and needs no extra.
+        split = EnglishTokenizer().words
+        counts = [len(split_sentences(split(line))) for line in self._sample]
+        n_paragraphs = sum(count >= PARAGRAPH_SENTENCES for count in counts)
+        if len(counts) >= MIN_PARAGRAPH_LINES and 2 * n_paragraphs > len(counts):
+            logger.warning(
+                "%.0f %% of the lines contain %d or more sentences, but each line is treated as "
+                "one sentence. Use --sentences split to split paragraphs into sentences.",
+                100 * n_paragraphs / len(counts),
+                PARAGRAPH_SENTENCES,
+            )
 
     def _check_raw(self) -> bool:
         """Warn if the text looks like raw text, and return whether it does."""
@@ -187,17 +215,34 @@ class TextCheck:
         tokenizer = get_tokenizer(self._tokenizer)
         if split_words(tokenizer, self._sample).share >= MIN_SPLIT_SHARE:
             return
-        split = tokenizer.words
         for line in self._sample:
-            if split(line) != line.split():
+            change = _first_change(tokenizer, line)
+            if change is not None:
                 logger.warning(
                     "The text looks tokenized, but the tokenizer (%s) splits it again: %r becomes "
                     "%r. If its words are separated by spaces, use --pretokenized.",
                     self._tokenizer,
-                    line.strip()[:60],
-                    " ".join(split(line))[:60],
+                    *(shortened(text, MAX_EXAMPLE) for text in change),
                 )
                 return
+
+
+def _first_change(tokenizer: Tokenizer, line: str) -> tuple[str, str] | None:
+    """Return the first space-separated word that a tokenizer splits, before and after.
+
+    Both texts include the neighboring words. The result is None if no word is split.
+    """
+    words = WhitespaceTokenizer().tokens(line)
+    tokens = tokenizer.tokens(line)
+    # A token has no spaces, so the first difference is where a word ends later than a token.
+    pairs = enumerate(zip(words, tokens, strict=False))
+    changed = next((index for index, (word, token) in pairs if word != token), None)
+    if changed is None:
+        return None
+    context = words[max(0, changed - 1) : changed + 2]
+    start, end = context[0].start, context[-1].end
+    after = " ".join(token.text for token in tokens if start <= token.start < end)
+    return line[start:end], after
 
 
 class SplitWords(NamedTuple):
@@ -252,9 +297,13 @@ def _is_attached(word: str) -> bool:
 
 
 def looks_tokenized(lines: Iterable[str]) -> bool:
-    """Whether punctuation is separated by spaces, or there are words of tokenized text only."""
+    """Whether punctuation is separated by spaces, or there are words of tokenized text only.
+
+    These words are no evidence if much punctuation is attached to other words.
+    """
     words = [word for line in lines for word in line.split()]
-    if any(map(_TOKENIZED_WORDS.fullmatch, words)):
-        return True
+    n_attached = sum(map(_is_attached, words))
     n_separate = sum(_PUNCTUATION.fullmatch(word) is not None for word in words)
-    return n_separate >= MIN_SHARE * len(words) > 0 and n_separate > sum(map(_is_attached, words))
+    if n_separate >= MIN_SHARE * len(words) > 0 and n_separate > n_attached:
+        return True
+    return n_attached < MIN_SHARE * len(words) and any(map(_TOKENIZED_WORDS.fullmatch, words))
