@@ -229,6 +229,23 @@ def test_prepare_warns_about_raw_text_that_is_split_at_spaces(tmp_path, caplog, 
     assert (message or "") in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("options", "is_reported"),
+    [({}, True), ({"sentences": "split"}, False), ({"keep_blank_lines": True}, False)],
+)
+def test_prepare_warns_about_lines_that_are_paragraphs(tmp_path, caplog, options, is_reported):
+    reading = ReadingConfig("english", **options)
+    prepared(tmp_path, "She left. He sat. Why?\n" * 5, held_out=0.0, reading=reading)
+    assert caplog.text.count("Use --sentences split") == is_reported
+
+
+@pytest.mark.parametrize(("n_words", "is_reported"), [(999, True), (1000, False)])
+def test_prepare_warns_about_a_small_held_out_text(tmp_path, caplog, n_words, is_reported):
+    prepared(tmp_path, "a b c\n" * 9, valid="a\n" * n_words)
+    assert ("held-out text has only 999 words" in caplog.text) == is_reported
+    assert ("hold out more with --held-out" in caplog.text) == is_reported
+
+
 def test_prepare_reads_json_lines_in_text_file(tmp_path):
     text = '{"text": "a b"}\n{"text": "c"}\n'
     corpus, _ = prepared(tmp_path, text, held_out=0.0)

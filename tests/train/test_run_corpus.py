@@ -50,6 +50,15 @@ def test_corpus_without_checkpoint_is_prepared_again_from_other_text(config, tmp
     assert n_train_words(dataclasses.replace(config, data=(str(other),))) < n_words
 
 
+def test_small_held_out_text_is_reported_once_for_text_and_for_a_corpus(config, tmp_path, caplog):
+    message = "too few for a reliable perplexity"
+    n_train_words(config)
+    assert caplog.text.count(message) == 1
+    caplog.clear()
+    n_train_words(dataclasses.replace(config, data=(str(tmp_path / "run" / "corpus"),)))
+    assert caplog.text.count(message) == 1
+
+
 def test_corpus_without_checkpoint_is_prepared_again_with_other_options(config, tmp_path):
     n_train_words(config)
     english = CorpusConfig(ReadingConfig(tokenizer="english"))

@@ -44,6 +44,8 @@ from elmo.text.vocabulary import Vocabulary
 logger = logging.getLogger(__name__)
 
 TRAIN, VALID, TEST = SPLITS
+# With fewer held-out words the perplexity is too noisy.
+MIN_VALID_WORDS = 1000
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ def prepare(config: PrepareConfig) -> PrepareResult:
             {name: writer.n_characters for name, writer in writers.items()},
         )
         (folder / HEADER).write_bytes(header.to_bytes())
+    if VALID in header.n_words:
+        warn_if_too_small(header.n_words[VALID])
     return PrepareResult(
         config.out,
         header.n_words,
@@ -156,6 +160,20 @@ def prepare(config: PrepareConfig) -> PrepareResult:
         n_vocabulary,
         time.monotonic() - started,
     )
+
+
+def warn_if_too_small(n_valid_words: int) -> None:
+    """Warn if the held-out text is too small for a reliable perplexity.
+
+    Args:
+        n_valid_words: Number of held-out words.
+    """
+    if n_valid_words < MIN_VALID_WORDS:
+        logger.warning(
+            "The held-out text has only %d words, too few for a reliable perplexity. Give a longer "
+            "text with --valid, or hold out more with --held-out.",
+            n_valid_words,
+        )
 
 
 def _check_target(out: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elmo.config import CorpusConfig, PrepareConfig, ReadingConfig
-from elmo.corpus.prepare_corpus import prepare
+from elmo.corpus.prepare_corpus import prepare, warn_if_too_small
 from elmo.corpus.sentence_reader import reject_file_options
 from elmo.corpus.shards import Corpus, is_corpus
 from elmo.errors import ConfigError, listing
@@ -20,9 +20,6 @@ from elmo.train.text_record import TextRecord
 from elmo.train.text_sample import sample_corpus
 
 logger = logging.getLogger(__name__)
-
-# With fewer held-out words the perplexity is too noisy.
-MIN_VALID_WORDS = 300
 
 
 @contextmanager
@@ -45,6 +42,8 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
         reject_file_options(str(data), corpus.reading.input_format, corpus.reading.text_column)
         opened = Corpus.open(data)
         _check_options(config, opened.reading)
+        if "valid" in opened.splits:  # text files are checked when they are prepared
+            warn_if_too_small(opened.splits["valid"].n_words)
         yield _check_corpus(opened, str(data))
         return
     name = ", ".join(config.data)
@@ -153,11 +152,4 @@ def _check_corpus(corpus: Corpus, name: str) -> Corpus:
     if not corpus.splits.get("train") or not corpus.splits["train"].n_words:
         raise ConfigError(f"{name} contains no words to train on.")
     corpus.vocabulary.require_special_tokens()
-    valid = corpus.splits.get("valid")
-    if valid is not None and valid.n_words < MIN_VALID_WORDS:
-        logger.warning(
-            "The held-out text has only %d words, too few for a reliable perplexity. Give a longer "
-            "text with --valid, or hold out more with --held-out.",
-            valid.n_words,
-        )
     return corpus
