@@ -396,12 +396,47 @@ def test_removed_flag_is_explained_in_one_line(seen, words, flag, message):
     assert (result.exit_code, result.stderr, seen) == (2, f"elmo: {message}\n", [])
 
 
-@pytest.mark.parametrize("flag", ["--all", "--options-file=o.json", "--weight-file"])
-def test_embed_explains_options_of_allennlp_in_one_line(seen, flag):
-    result = CliRunner().invoke(cli.application(), ["embed", "a", "b.h5", flag])
-    name = flag.split("=")[0]
-    message = f"elmo: {name} is an option of allennlp elmo. {cli.ALLENNLP_FLAGS[name]}.\n"
-    assert (result.exit_code, result.stderr, seen) == (2, message, [])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "embed a b.h5 --all --options-file=o.json --weight-file w.hdf5 --cuda-device -1",
+            "--all, --options-file, --weight-file, --cuda-device are options of allennlp elmo. "
+            "For the same vectors, run: elmo embed a b.h5 --layers all --options o.json "
+            "--model w.hdf5 --device cpu --state carry --pretokenized",
+        ),
+        (
+            "embed a b.h5 --top --batch-size 8 --state carry",
+            "--top is an option of allennlp elmo. For the same vectors, run: "
+            "elmo embed a b.h5 --layers top --batch-size 8 --state carry --pretokenized",
+        ),
+        (
+            "elmo a b.h5 --average --vocab-path v.txt",
+            "The command allennlp elmo is elmo embed here. --vocab-path is not needed, because "
+            "token vectors are cached automatically. For the same vectors, run: elmo embed a b.h5 "
+            "--layers average --state carry --pretokenized",
+        ),
+    ],
+)
+def test_command_of_allennlp_is_translated_in_one_line(seen, words, message):
+    result = elmo(*words.split())
+    assert (result.exit_code, result.stderr, seen) == (2, f"elmo: {message}\n", [])
+
+
+def test_translated_command_of_allennlp_is_accepted(seen):
+    words = "a b.h5 --all --options-file o.json --weight-file w.hdf5 --cuda-device 1"
+    command = elmo("elmo", *words.split()).stderr.partition("run: elmo ")[2]
+    assert elmo(*command.split()).exit_code == 0
+    options = {"model": "w.hdf5", "options": "o.json", "layers": "all", "device": "cuda:1"}
+    assert seen == [EmbedConfig("a", "b.h5", **options, state="carry", pretokenized=True)]
+
+
+@pytest.mark.parametrize("words", ["embed a b.h5", "evaluate --model m a", "task predict m a"])
+@pytest.mark.parametrize("flag", ["--tokenizer english", "--tokenizer=english"])
+def test_tokenizer_of_a_model_is_explained_in_one_line(seen, words, flag):
+    result = elmo(*words.split(), *flag.split())
+    assert (result.exit_code, result.stderr, seen) == (2, f"elmo: {cli.TOKENIZER_MESSAGE}\n", [])
+    assert "elmo convert MODEL NEW --tokenizer NAME" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -455,6 +490,8 @@ def test_flags_override_config_file(seen, tmp_path):
         ("finetune --data a --out o", "--model is required"),
         ("finetune --config tiny", "Config file tiny does not exist"),
         ("evaluate a", "--model is required"),
+        ("embed a.txt", "The output (OUT) is missing. Example: elmo embed a.txt vectors.h5"),
+        ("convert a", "The output (OUT) is missing. Example: elmo convert a my-elmo"),
         ("embed a b.h5 --options o.json", "--options needs --model WEIGHTS"),
         ("pretrain --data a --out o --reset 3", "from 0 to 1 (got 3.0)"),
         ("pretrain --data a --out o --unroll x", "--unroll: expected int (got str 'x')"),

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 import traceback
@@ -21,12 +22,13 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from types import FrameType, MappingProxyType
-from typing import Annotated, Any, ClassVar, NamedTuple, cast
+from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from elmo import __version__
+from elmo.compat.allennlp_command import allennlp_flags, explain_allennlp
 from elmo.config import (
     ConvertConfig,
     DemoConfig,
@@ -65,6 +67,7 @@ class Command(NamedTuple):
         is_native: Whether the command will probably need the native kernels.
         shows_threads: Whether to print a reduced number of threads. It does not matter for commands
             that only read and write files.
+        example: Example of a command with the required output; {} is replaced by its input.
     """
 
     config: type
@@ -75,12 +78,19 @@ class Command(NamedTuple):
     synonyms: Mapping[str, str] = MappingProxyType({})
     is_native: bool = False
     shows_threads: bool = True
+    example: str = ""
 
 
 # Ordered as a new user would need them.
 COMMANDS = {
     "demo": Command(DemoConfig, "elmo.demo:demo"),
-    "embed": Command(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "out"), is_native=True),
+    "embed": Command(
+        EmbedConfig,
+        "elmo.embed.embed_file:embed",
+        ("input", "out"),
+        is_native=True,
+        example="elmo embed {} vectors.h5",
+    ),
     "download": Command(
         DownloadConfig, "elmo.formats.download_model:download", ("name",), shows_threads=False
     ),
@@ -90,6 +100,7 @@ COMMANDS = {
         "elmo.formats.info_and_convert:convert",
         ("model", "out"),
         shows_threads=False,
+        example="elmo convert {} my-elmo",
     ),
     "task fit": Command(
         TaskConfig,
@@ -127,17 +138,12 @@ REMOVED_FLAGS = {
 # Earlier names of options, which are still accepted.
 RENAMED_FLAGS = {"--text-field": "--text-column"}
 
-# Options of the command `allennlp elmo` that `embed` does not have, with their replacements.
-ALLENNLP_FLAGS = {
-    "--all": "Use --layers all",
-    "--top": "Use --layers top",
-    "--average": "Use --layers average",
-    "--options-file": "Use --options",
-    "--weight-file": "Use --model",
-    "--cuda-device": "Use --device cuda:0, or --device cpu instead of -1",
-    "--vocab-path": "Omit it, because token vectors are cached automatically",
-    "--use-sentence-keys": "Use ElmoEmbedder.embed_file of elmo.compat.allennlp in Python",
-}
+# Commands that use the tokenizer of a model.
+MODEL_COMMANDS = ("embed", "evaluate", "predict")
+TOKENIZER_MESSAGE = (
+    "The tokenizer belongs to the model. Store another one with: elmo convert MODEL NEW "
+    "--tokenizer NAME, then use --model NEW."
+)
 
 # If the list of choices is longer than this, it is shown in the help text, not in the metavar.
 MAX_METAVAR = 60
@@ -264,6 +270,12 @@ class OrderedGroup(TyperGroup):
         """Return the command names in the order of `COMMANDS`."""
         return list(dict.fromkeys(words.split()[0] for words in COMMANDS))
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name, and explain the one of AllenNLP."""
+        if args[0] == "elmo":
+            _reject(f"The command allennlp elmo is elmo embed here. {explain_allennlp(args[1:])}")
+        return super().resolve_command(ctx, args)
+
 
 class SectionedCommand(TyperCommand):
     """Command whose help groups options under headings, which typer only supports with rich."""
@@ -280,10 +292,11 @@ class SectionedCommand(TyperCommand):
         if "text_column" in names:
             args = [_renamed_flag(word) for word in args]
         if ctx.info_name == "embed":
-            replaced |= {
-                flag: f"{flag} is an option of allennlp elmo. {remedy}."
-                for flag, remedy in ALLENNLP_FLAGS.items()
-            }
+            if flags := allennlp_flags(args):
+                are = "is an option" if len(flags) == 1 else "are options"
+                _reject(f"{', '.join(flags)} {are} of allennlp elmo. {explain_allennlp(args)}")
+        if ctx.info_name in MODEL_COMMANDS and "tokenizer" not in names:
+            replaced["--tokenizer"] = TOKENIZER_MESSAGE
         replaced |= {
             f"--{_dashed(synonym)}": f"There is no option --{_dashed(synonym)}. Did you mean "
             f"--{_dashed(name)}?"
@@ -294,18 +307,15 @@ class SectionedCommand(TyperCommand):
         for word in args:
             flag = word.split("=")[0]
             if message := replaced.get(flag) or replaced.get(flag.replace("--no-", "--", 1)):
-                typer.echo(f"elmo: {message}", err=True)
-                raise typer.Exit(WRONG_USAGE)
+                _reject(message)
         ctx.allow_extra_args = ctx.info_name == "embed"
         extra = super().parse_args(ctx, args)
         if extra and ctx.info_name == "embed":
-            typer.echo(
-                f"elmo: embed has one input and one output, but there are {len(extra) + 2} "
-                "arguments without a flag. To embed several files, quote the glob ('*.txt') or "
-                "name their directory, and choose a directory as output.",
-                err=True,
+            _reject(
+                f"embed has one input and one output, but there are {len(extra) + 2} arguments "
+                "without a flag. To embed several files, quote the glob ('*.txt') or name their "
+                "directory, and choose a directory as output."
             )
-            raise typer.Exit(WRONG_USAGE)
         return extra
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -324,6 +334,12 @@ class SectionedCommand(TyperCommand):
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
+
+
+def _reject(message: str) -> NoReturn:
+    """Print a message about wrong usage in one line, and exit."""
+    typer.echo(f"elmo: {message}", err=True)
+    raise typer.Exit(WRONG_USAGE)
 
 
 def _renamed_flag(word: str) -> str:
@@ -345,6 +361,9 @@ def _command_function(command: Command, flags: Flags) -> Callable[..., None]:
                 raise ConfigError(
                     f"The output is given twice: {values['out']} and --out {out}. Remove one."
                 )
+            if command.example and out is None and values["out"] is None:
+                example = command.example.format(shlex.quote(values[command.positional[0]]))
+                raise ConfigError(f"The output (OUT) is missing. Example: {example}")
             return _config(
                 command, fields, source, values if out is None else {**values, "out": out}
             )
