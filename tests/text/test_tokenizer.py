@@ -335,6 +335,19 @@ def test_spacy_pipeline_that_is_not_installed_raises_error(name: str) -> None:
         get_tokenizer(name)
 
 
+def test_spacy_error_has_no_double_punctuation_and_suggests_blank_pipelines() -> None:
+    with pytest.raises(ConfigError) as raised:
+        get_tokenizer("spacy:en")
+    assert ".." not in str(raised.value)
+    assert str(raised.value).endswith(" Did you mean spacy:blank-en?")
+
+
+def test_get_tokenizer_rejects_an_object_instead_of_a_name() -> None:
+    message = "has type EnglishTokenizer. Pass the name of a tokenizer, such as spacy:blank-en."
+    with pytest.raises(ConfigError, match=message):
+        get_tokenizer(ENGLISH)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("name", "package", "extra"),
     [("korean", "kiwipiepy", "ko"), ("spacy:blank-en", "spacy", "spacy")],

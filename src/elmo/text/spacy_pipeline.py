@@ -1,9 +1,13 @@
 """Tokenizers from spaCy pipelines."""
 
+import re
+
 from elmo.errors import ConfigError, MissingExtra, shortened
 from elmo.text.tokenizer import SPACY, Token, replace_surrogates, tokens_from_spans
 
 BLANK = "blank-"
+# A language code, such as en.
+_LANGUAGE = re.compile("[a-z]{2,3}")
 
 
 class SpacyTokenizer:
@@ -26,9 +30,16 @@ class SpacyTokenizer:
             else:
                 language = spacy.load(pipeline)
         except (OSError, ImportError, ValueError) as error:
+            blank = f"{SPACY}{BLANK}"
+            remedy = (
+                f"Did you mean {blank}{pipeline}?"
+                if _LANGUAGE.fullmatch(pipeline)
+                else "Install the pipeline (python -m spacy download NAME), or use "
+                f"{blank}LANGUAGE."
+            )
+            reason = shortened(error).rstrip(".")
             raise ConfigError(
-                f"The tokenizer {self.name} cannot be loaded: {shortened(error)}. Install the "
-                f"pipeline (python -m spacy download NAME), or use {SPACY}{BLANK}LANGUAGE."
+                f"The tokenizer {self.name} cannot be loaded: {reason}. {remedy}"
             ) from None
         self._split = language.tokenizer
 

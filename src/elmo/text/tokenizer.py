@@ -193,6 +193,11 @@ def get_tokenizer(name: str) -> Tokenizer:
 
 def require_known(name: str) -> None:
     """Raise a `ConfigError` if a tokenizer name is unknown, without loading the tokenizer."""
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"The tokenizer has type {type(name).__name__}. Pass the name of a tokenizer, such as "
+            "spacy:blank-en."
+        )
     if not name.startswith(SPACY) and name not in TOKENIZERS:
         known = ", ".join([*sorted(TOKENIZERS), f"{SPACY}NAME"])
         raise ConfigError(f"Unknown tokenizer {name!r}. Expected one of: {known}.")
