@@ -291,3 +291,26 @@ def test_open_embeddings_reports_a_missing_path(tmp_path, name):
     with pytest.raises(FormatError) as caught:
         open_embeddings(tmp_path / name)
     assert str(caught.value) == f"The file or folder {tmp_path / name} does not exist."
+
+
+def test_embeddings_and_records_have_short_representations(written):
+    single = written("out.h5")
+    with open_embeddings(single) as sentences:
+        assert repr(sentences) == f"Embeddings('{single}', {len(LINES)} sentences)"
+        record = repr(sentences[1])
+        shape = sentences[1].vectors.shape
+    assert record.startswith("SentenceVectors(words=['")
+    assert record.endswith(f"vectors=array of shape {shape} and dtype float32)")
+    with open_embeddings(written("pooled.h5", pooling="mean", sentences="split")) as sentences:
+        record = repr(sentences[1])
+    assert "vectors=array of shape (16,) and dtype float32, values={'line': '2'})" in record
+    assert len(record) < 200
+
+
+@pytest.mark.parametrize("key", ["He sat", 1.0, None])
+def test_embeddings_reject_a_key_that_is_not_a_number(written, key):
+    with (
+        open_embeddings(written("out.h5")) as sentences,
+        pytest.raises(TypeError, match="looked up by number, such as embeddings"),
+    ):
+        sentences[key]

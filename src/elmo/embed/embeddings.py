@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from elmo.embed.job_folder import SHARDS, FinishedShard, JobManifest, read_manifest, sha256_of
 from elmo.embed.vector_readers import VectorReader, open_reader, read_errors_of
-from elmo.errors import ConfigError, FormatError
+from elmo.errors import ConfigError, FormatError, shortened
+from elmo.progress import format_count
 
 # Number of shards kept open; the least recently used one is closed to open another.
 MAX_OPEN = 8
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SentenceVectors:
     """Words and vectors of one sentence.
 
@@ -36,6 +37,13 @@ class SentenceVectors:
     words: list[str] | None
     vectors: NDArray[Any]
     values: dict[str, str | None] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return a short description: words, shape and dtype of the vectors, and values."""
+        words = "" if self.words is None else f"words={shortened(self.words, 60)}, "
+        values = f", values={shortened(self.values, 60)}" if self.values else ""
+        shape = f"array of shape {self.vectors.shape} and dtype {self.vectors.dtype}"
+        return f"SentenceVectors({words}vectors={shape}{values})"
 
     @property
     def id(self) -> str | None:
@@ -90,6 +98,10 @@ class Embeddings:
         """Return the number of sentences."""
         return self._length
 
+    def __repr__(self) -> str:
+        """Return a short description: path and number of sentences."""
+        return f"Embeddings({str(self.path)!r}, {format_count(len(self), 'sentence')})"
+
     @overload
     def __getitem__(self, number: int) -> SentenceVectors: ...
 
@@ -100,7 +112,13 @@ class Embeddings:
         """Return one sentence, or a list for a slice; negative indices count from the end."""
         if isinstance(number, slice):
             return [self[index] for index in range(*number.indices(len(self)))]
-        index = operator.index(number)
+        try:
+            index = operator.index(number)
+        except TypeError:
+            raise TypeError(
+                "Sentences are looked up by number, such as embeddings[0], or by slice (got "
+                f"{shortened(repr(number), 60)} of type {type(number).__name__})."
+            ) from None
         if not -len(self) <= index < len(self):
             raise IndexError(
                 f"Sentence {index} is out of range: {self.path} has {len(self)} sentences."
