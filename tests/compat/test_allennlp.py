@@ -30,10 +30,48 @@ def test_batch_to_ids_pads_and_reads_boundary_tokens():
     assert batch_to_ids([[]]).shape == (1, 0, 50)
 
 
-@pytest.mark.parametrize("batch", ["He sat", ["He sat", "on"], [["He"], "sat"], [[["He"]]], [[1]]])
-def test_batch_to_ids_rejects_sentences_that_are_not_lists_of_words(batch):
-    with pytest.raises(InputError, match="batch_to_ids expects"):
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ("He sat", r"batch_to_ids expects .*'He sat'\). Split it"),
+        ("He", r"batch_to_ids expects .*'He'\). Split it"),
+        (["He sat", "on"], r"batch_to_ids expects .*'He sat'\). Split it"),
+        ([["He"], "sat"], r"batch_to_ids expects .*'sat'\). Split it"),
+        (["He", "sat"], r"starts with 'He'\). Add another pair .* batch_to_ids\(\[words\]\)"),
+        ([[["He"]]], r"Words must be strings \(got \['He'\] of type list"),
+        ([[1]], r"Words must be strings \(got 1 of type int"),
+    ],
+)
+def test_batch_to_ids_rejects_sentences_that_are_not_lists_of_words(batch, message):
+    with pytest.raises(InputError, match=message):
         batch_to_ids(batch)
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "remedy"),
+    [
+        ("embed_sentence", "He sat", "Split it"),
+        ("embed_batch", ["He sat"], "Split it"),
+        ("embed_batch", ["He", "sat"], "Add another pair of brackets"),
+        ("embed_sentences", ["He sat"], "Split it"),
+        ("embed_sentences", "He sat", "Split it"),
+    ],
+)
+def test_embedder_names_the_called_function_in_errors_about_strings(
+    allennlp_files, function, argument, remedy
+):
+    embedder = ElmoEmbedder(*allennlp_files)
+    with pytest.raises(InputError, match=rf"^{function} expects .*{remedy}"):
+        list(getattr(embedder, function)(argument))
+
+
+def test_swapped_options_and_weights_are_reported(allennlp_files):
+    options, weights = allennlp_files
+    message = "is an HDF5 file of weights, expected options.json. Are the options and the weights"
+    with pytest.raises(FormatError, match=message):
+        Elmo(weights, options, num_output_representations=1)
+    with pytest.raises(FormatError, match=message):
+        ELMo.from_pretrained(options=weights, weights=options)
 
 
 def test_first_call_equals_elmo(allennlp_files):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from elmo.compat.allennlp_bilm import ElmoBiLM
 from elmo.compat.allennlp_files import WEIGHTS_MISSING
-from elmo.compat.allennlp_indexer import batch_to_ids
+from elmo.compat.allennlp_indexer import batch_to_ids, check_sentences
 from elmo.embed.vector_writers import HDF5Writer, check_sentence_keys
 from elmo.errors import ConfigError, InputError, listing
 from elmo.files import atomic_path
@@ -58,10 +58,16 @@ class ElmoEmbedder:
 
     def embed_sentence(self, sentence: list[str]) -> SentenceLayers:
         """Return the vectors of a sentence, (layers, words, dim)."""
-        return self.embed_batch([sentence])[0]
+        if isinstance(sentence, str):
+            check_sentences(sentence, "embed_sentence")
+        return self._embed([sentence])[0]
 
     def embed_batch(self, batch: list[list[str]]) -> list[SentenceLayers]:
         """Return the vectors of each sentence of a batch, (layers, words, dim)."""
+        check_sentences(batch, "embed_batch")
+        return self._embed(batch)
+
+    def _embed(self, batch: list[list[str]]) -> list[SentenceLayers]:
         shape = (self.elmo_bilm.num_layers, 0, self.elmo_bilm.get_output_dim())
         empty = np.zeros(shape)
         if batch == [[]]:
@@ -78,13 +84,17 @@ class ElmoEmbedder:
     ) -> Iterator[SentenceLayers]:
         """Yield the vectors of each sentence, (layers, words, dim), computed in batches."""
         batch: list[list[str]] = []
+        if isinstance(sentences, str):
+            check_sentences(sentences, "embed_sentences")
         for sentence in sentences:
             batch.append(sentence)
             if len(batch) == batch_size:
-                yield from self.embed_batch(batch)
+                check_sentences(batch, "embed_sentences")
+                yield from self._embed(batch)
                 batch = []
         if batch:
-            yield from self.embed_batch(batch)
+            check_sentences(batch, "embed_sentences")
+            yield from self._embed(batch)
 
     def embed_file(
         self,

@@ -33,7 +33,8 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     Raises:
         InputError: A sentence is not a list of words.
     """
-    _check_sentences(batch)
+    check_sentences(batch, "batch_to_ids")
+    _check_words(batch)
     max_length = max((len(sentence) for sentence in batch), default=0)
     lengths = np.array([len(sentence) for sentence in batch], dtype=np.int64)
     ids = np.zeros((len(batch), max_length, CHARACTERS.max_characters), dtype=np.int64)
@@ -42,19 +43,38 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     return torch.from_numpy(ids)
 
 
-def _check_sentences(batch: Sequence[Sequence[str]]) -> None:
-    """Raise `InputError` if a batch does not consist of lists of words."""
-    for sentence in [batch] if isinstance(batch, str) else batch:
-        if isinstance(sentence, str):
-            raise InputError(
-                f"batch_to_ids expects sentences as lists of words (got the string "
-                f"{shortened(repr(sentence), 60)}). Split it into words first."
-            )
+def check_sentences(batch: Sequence[Sequence[str]], function: str) -> None:
+    """Raise `InputError` if a batch contains a string instead of a list of words.
+
+    Args:
+        batch: Sentences as lists of words.
+        function: Name of the function that was called, for error messages.
+    """
+    is_text = isinstance(batch, str)
+    sentences = [batch] if is_text else batch
+    strings = [sentence for sentence in sentences if isinstance(sentence, str)]
+    if not strings:
+        return
+    is_flat = len(strings) == len(sentences) and all(len(word.split()) == 1 for word in strings)
+    if is_flat and not is_text:
+        raise InputError(
+            f"{function} expects a list of sentences, each of which is a list of words (got a list "
+            f"of words that starts with {shortened(repr(strings[0]), 60)}). Add another pair of "
+            f"brackets: {function}([words])."
+        )
+    raise InputError(
+        f"{function} expects sentences as lists of words (got the string "
+        f"{shortened(repr(strings[0]), 60)}). Split it into words first."
+    )
+
+
+def _check_words(batch: Sequence[Sequence[str]]) -> None:
+    for sentence in batch:
         for word in sentence:
             if not isinstance(word, str):
                 raise InputError(
-                    f"batch_to_ids expects words as strings (got {shortened(repr(word), 60)} of "
-                    f"type {type(word).__name__})."
+                    f"Words must be strings (got {shortened(repr(word), 60)} of type "
+                    f"{type(word).__name__})."
                 )
 
 

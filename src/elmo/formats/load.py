@@ -77,7 +77,7 @@ def read(
     location = source if source is not None else weights
     if location is None or location == "":
         raise FormatError("No model was given. Pass source, or options with weights.")
-    parsed = None if options is None else _read_json_file(_existing_path(options, "options"))
+    parsed = None if options is None else _read_options(options)
     vocabulary = None
     if vocab is not None:
         vocabulary = _check_not_empty(Vocabulary.load(_existing_path(vocab, "vocab")), str(vocab))
@@ -109,6 +109,18 @@ def _existing_path(path: str | Path, argument: str) -> Path:
     if not os.path.exists(local):
         raise FormatError(f"{argument}: the file {path} does not exist.")
     return local
+
+
+def _read_options(options: str | Path) -> Any:
+    """Read options.json; raise `FormatError` if it is a weight file."""
+    path = _existing_path(options, "options")
+    data = read_file(path)
+    if data.startswith(SIGNATURE):
+        raise FormatError(
+            f"options: {options} is an HDF5 file of weights, expected options.json. Are the "
+            "options and the weights swapped?"
+        )
+    return parse_json(data, str(path))
 
 
 def _weights_path(weights: str | Path) -> Path:
@@ -328,7 +340,7 @@ def read_accumulators(
         return None
     prefix = find_checkpoint(path)
     if options is not None:
-        parsed = _read_json_file(_existing_path(options, "options"))
+        parsed = _read_options(options)
     else:
         parsed = _find_options(open_folder(prefix.parent))
     return bilm_tf.read_accumulators(prefix, parsed)
