@@ -63,7 +63,7 @@ class TestInfo:
         values = dict(line.split("  ", 1) for line in lines if not line.startswith("note: "))
         values = {name.strip(): value.strip() for name, value in values.items()}
         assert values["format"] == "bilm-tf TensorFlow checkpoint"
-        assert values["parameters"] == f"{read(folder).n_parameters:,}"
+        assert values["biLM parameters"] == f"{read(folder).n_parameters:,}"
         assert values["vocabulary"] == "8 words"
         assert values["softmax"] == "8 words"
         assert len({line.index(line.split("  ")[-1].strip()) for line in lines[:3]}) == 1

@@ -317,6 +317,13 @@ def test_dry_run_of_pretrain_writes_no_files(corpus, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_plan_counts_the_bilm_parameters_that_info_reports(corpus, tmp_path):
+    out = tmp_path / "run"
+    planned = pretrain(config_of(corpus, out, dry_run=True)).plan.n_bilm
+    pretrain(config_of(corpus, out, max_steps=1))
+    assert planned == read(out).n_parameters
+
+
 def test_dry_run_estimates_the_plan_from_a_sample_of_the_text(tmp_path, monkeypatch, capsys):
     text = write_text(tmp_path / "text.txt")
     whole = pretrain(config_of(text, tmp_path / "run", dry_run=True)).plan

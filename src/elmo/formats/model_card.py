@@ -115,7 +115,8 @@ def format_value(value: object) -> str:
 
 def label(key: str) -> str:
     """Return the label of a key of `describe`, for people."""
-    return {"character_cnn": "character CNN", "lstm": "LSTM"}.get(key, key.replace("_", " "))
+    labels = {"parameters": "biLM parameters", "character_cnn": "character CNN", "lstm": "LSTM"}
+    return labels.get(key, key.replace("_", " "))
 
 
 def describe(model: Pretrained) -> dict[str, str | int]:

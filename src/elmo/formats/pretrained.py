@@ -119,13 +119,22 @@ class Pretrained:
     @property
     def n_parameters(self) -> int:
         """Number of biLM parameters, excluding mask rows, layer mixes and softmax."""
-        names = [name for name in self.weights if name.startswith("bilm.")]
-        masks = sum(
-            self.weights[name].shape[1]
-            for name in ("bilm.encoder.characters.embedding.weight", "bilm.encoder.words.weight")
-            if name in self.weights
-        )
-        return sum(self.weights[name].numel() for name in names) - masks
+        return count_parameters(self.weights)
+
+
+def count_parameters(weights: Mapping[str, Tensor]) -> int:
+    """Return the number of biLM parameters, excluding mask rows, layer mixes and softmax.
+
+    Args:
+        weights: Weights of an `ELMoNetwork` by name.
+    """
+    names = [name for name in weights if name.startswith("bilm.")]
+    masks = sum(
+        weights[name].shape[1]
+        for name in ("bilm.encoder.characters.embedding.weight", "bilm.encoder.words.weight")
+        if name in weights
+    )
+    return sum(weights[name].numel() for name in names) - masks
 
 
 def check_finite(weights: Mapping[str, Tensor], label: str) -> None:

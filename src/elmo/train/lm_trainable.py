@@ -26,7 +26,7 @@ from elmo.corpus.token_tables import SegmentBatch, TokenTables
 from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import Perplexity, measure, perplexity_of
 from elmo.formats import model_folder
-from elmo.formats.pretrained import Pretrained
+from elmo.formats.pretrained import Pretrained, count_parameters
 from elmo.formats.training_record import (
     HELDOUT_BITS_PER_CHARACTER,
     HELDOUT_CHARACTERS,
@@ -118,11 +118,10 @@ class LMTrainable:
             n_words = len(job.corpus.vocabulary)
             if n_words == network.config.n_softmax_words:  # a fine-tuned model can have its own
                 n_softmax = n_softmax * job.corpus.whole_text.n_vocabulary // n_words
-        n_bilm = sum(value.numel() for value in network.bilm.parameters())
         self.plan = plan(
             network.config,
             config,
-            n_bilm=n_bilm,
+            n_bilm=count_parameters(dict(network.named_parameters())),
             n_softmax=n_softmax,
             n_pairs=job.corpus.n_train_pairs,
         )

@@ -53,7 +53,7 @@ class RunPlan:
     """Size of a run; `str()` returns a readable table.
 
     Attributes:
-        n_bilm: Number of weights in the biLM.
+        n_bilm: Number of biLM parameters, as counted by `elmo info`.
         n_softmax: Number of weights in the softmax.
         n_pairs: Number of predictions per direction and epoch: one for each word and each sentence
             end.
@@ -108,7 +108,7 @@ def plan(
     Args:
         model: Configuration of the model, including the size of the softmax.
         config: Options of the run.
-        n_bilm: Number of weights in the biLM.
+        n_bilm: Number of biLM parameters, as counted by `elmo info`.
         n_softmax: Number of weights in the softmax.
         n_pairs: Number of predictions per direction and epoch.
     """
