@@ -25,6 +25,7 @@ def test_code_blocks_in_readme_and_quickstart_run_without_errors(tmp_path):
     # The pages share a folder, because later blocks use files of earlier ones.
     lines = [f"The cat number {number} sat on the mat ." for number in range(200)]
     (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "test.txt").write_text("The mat sat on the cat .\n", encoding="utf-8")
     # All processes are forked from one, because each would import PyTorch for seconds.
     script = ['elmo() { "$PYTHON" -m elmo "$@"; }']
     for page in PAGES:
