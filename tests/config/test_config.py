@@ -57,7 +57,6 @@ from elmo.errors import ConfigError
         (lambda: OptimizerConfig(weight_decay=-1.0), r"weight_decay must be .*got -1"),
         (lambda: OptimizerConfig(weight_decay=0.1), "only supported with optimizer: adamw"),
         (lambda: OptimizerConfig(beta1=2.0), r"beta1 must be .*got 2"),
-        (lambda: OptimizerConfig(final_rate=float("nan")), r"final_rate must be .*got nan"),
         (lambda: RegularizationConfig(dropout=1.0), r"dropout must be .*got 1"),
         (lambda: RunConfig(seed=-1), r"seed must be .*got -1"),
         (lambda: RunConfig(epochs=0.0), r"epochs must be .*got 0"),

@@ -8,6 +8,7 @@ from elmo import config as configs
 from elmo.config import EvaluateConfig, PrepareConfig, PretrainConfig, TaskPredictConfig
 from elmo.config.renamed import (
     NEGATED_FIELDS,
+    REMOVED_FIELDS,
     RENAMED_FIELDS,
     RENAMED_VALUES,
     original_names,
@@ -30,6 +31,26 @@ def test_renamed_fields_refer_to_existing_classes_and_fields(name):
 @pytest.mark.parametrize(("name", "field"), sorted(RENAMED_VALUES))
 def test_renamed_values_belong_to_existing_fields(name, field):
     assert field in {item.name for item in dataclasses.fields(getattr(configs, name, TaskConfig))}
+
+
+@pytest.mark.parametrize("name", sorted(REMOVED_FIELDS))
+def test_removed_fields_belong_to_existing_classes_and_do_not_exist(name):
+    fields = {item.name for item in dataclasses.fields(getattr(configs, name))}
+    assert not set(REMOVED_FIELDS[name]) & fields
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "accepted", "rejected"),
+    [("optimizer", "final_rate", 0.0, 0.1), ("run", "strategy", "ddp", "fsdp")],
+)
+def test_removed_option_is_accepted_only_with_a_value_of_same_effect(
+    section, name, accepted, rejected
+):
+    required = {"data": ["x"], "out": "o"}
+    config = from_dict(PretrainConfig, {**required, section: {name: accepted}})
+    assert config == PretrainConfig(("x",), "o")
+    with pytest.raises(ConfigError, match=f"{name} was removed; only .*got {rejected!r}"):
+        from_dict(PretrainConfig, {**required, section: {name: rejected}})
 
 
 def test_from_dict_accepts_old_task_config_names_in_all_sections():

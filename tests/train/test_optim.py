@@ -250,11 +250,9 @@ def test_learning_rate_decays_along_a_cosine():
     assert decaying[:2] == [2.0, 2.0]
     assert decaying[5] == pytest.approx(1.0)
     assert decaying == sorted(decaying, reverse=True)
-    config = OptimizerConfig(learning_rate=2.0, schedule="cosine", warmup_steps=1, final_rate=0.25)
-    assert learning_rate(config, 9, 9) == pytest.approx(0.5)
-    assert learning_rate(config, 5, 9) == pytest.approx(2.0 * (0.25 + 0.75 / 2))
+    config = OptimizerConfig(learning_rate=2.0, schedule="cosine", warmup_steps=1)
     # Steps beyond the planned end keep the last rate.
-    assert learning_rate(config, 100, 9) == pytest.approx(0.5)
+    assert learning_rate(config, 9, 9) == learning_rate(config, 100, 9) == pytest.approx(0.0)
 
 
 def test_learning_rate_of_wsd_is_constant_until_a_linear_decay():
@@ -262,10 +260,10 @@ def test_learning_rate_of_wsd_is_constant_until_a_linear_decay():
     # By default the last fifth of the steps.
     assert rates(10, schedule="wsd") == [2.0] * 9 + [1.0]
     assert rates(2, schedule="wsd") == [2.0, 2.0]
-    assert rates(4, schedule="wsd", decay_steps=4, final_rate=0.5) == [2.0, 1.75, 1.5, 1.25]
-    config = OptimizerConfig(learning_rate=2.0, schedule="wsd", final_rate=0.25)
+    assert rates(4, schedule="wsd", decay_steps=4) == [2.0, 1.5, 1.0, 0.5]
+    config = OptimizerConfig(learning_rate=2.0, schedule="wsd")
     # Steps beyond the planned end keep the final rate.
-    assert learning_rate(config, 9, 9) == learning_rate(config, 100, 9) == 0.5
+    assert learning_rate(config, 9, 9) == learning_rate(config, 100, 9) == 0.0
 
 
 def test_learning_rate_warm_up_can_last_for_the_whole_run():

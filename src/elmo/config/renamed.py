@@ -1,8 +1,8 @@
-"""Tables of renamed config fields and values, for reading files from earlier versions.
+"""Tables of renamed and removed config fields and values, for reading files of earlier versions.
 
 Model, training and job folders contain configs as YAML or JSON. When a field, a section or a value
-is renamed, its old name is added to a table in this module. The tables are applied first when a
-config is loaded and when a resumed run is compared with the config in its folder.
+is renamed or removed, its old name is added to a table in this module. The tables are applied first
+when a config is loaded and when a resumed run is compared with the config in its folder.
 """
 
 import dataclasses
@@ -72,6 +72,11 @@ NEGATED_FIELDS: dict[str, dict[str, str]] = {
     "TaskPredictConfig": {"raw": "pretokenized"},
     "JobSettings": {"raw": "pretokenized"},
 }
+# Removed fields, by config class, with the values that have the same effect as leaving them out.
+REMOVED_FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "OptimizerConfig": {"final_rate": (0.0,)},
+    "RunConfig": {"strategy": ("auto", "ddp")},
+}
 # Old value to new value, by config class and field.
 RENAMED_VALUES: dict[tuple[str, str], dict[str, str | None]] = {
     ("TaskConfig", "task"): {
@@ -115,14 +120,25 @@ def upgrade(cls: type, data: Any) -> Any:
     Args:
         cls: Config dataclass that the data describe.
         data: Plain data from YAML or JSON. Returned unchanged if it is not a mapping.
+
+    Raises:
+        ConfigError: An option was removed, and its value would have an effect.
     """
     if not isinstance(data, dict):
         return data
+    removed = REMOVED_FIELDS.get(cls.__name__, {})
     fields = RENAMED_FIELDS.get(cls.__name__, {})
     negated = NEGATED_FIELDS.get(cls.__name__, {})
     hints = get_type_hints(cls)
     upgraded: dict[str, Any] = {}
     for old, value in data.items():
+        if old in removed:
+            if value not in removed[old]:
+                raise ConfigError(
+                    f"The option {old} was removed; only {removed[old][0]} is still supported (got "
+                    f"{value!r}). Remove it."
+                )
+            continue
         if old in negated:
             if value is not None:
                 upgraded[negated[old]] = not value if isinstance(value, bool) else value

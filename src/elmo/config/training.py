@@ -116,10 +116,8 @@ class OptimizerConfig:
     """Number of linear warmup steps. If not set, fine-tuning has 100 and task fit 50, but at most a
     tenth of all steps."""
     schedule: Literal["constant", "cosine", "wsd"] = "constant"
-    """Learning-rate schedule after warmup. wsd (warmup-stable-decay): constant, with a linear decay
-    in the last steps."""
-    final_rate: float = 0.0
-    """Cosine and wsd schedules: final learning rate as a fraction of the peak."""
+    """Learning-rate schedule after warmup. cosine: decay to 0 along a cosine. wsd
+    (warmup-stable-decay): constant, with a linear decay to 0 in the last steps."""
     decay_steps: int | None = None
     """wsd schedule: number of decay steps at the end of the run. Default: a fifth of all steps."""
     weight_decay: float = 0.0
@@ -150,8 +148,6 @@ class OptimizerConfig:
                 raise ConfigError(
                     f"{name} must be at least 0 and below 1 (got {getattr(self, name)})."
                 )
-        if not 0 <= self.final_rate <= 1:
-            raise ConfigError(f"final_rate must be a fraction from 0 to 1 (got {self.final_rate}).")
         if self.decay_steps is not None and self.decay_steps < 1:
             raise ConfigError(f"decay_steps must be at least 1 (got {self.decay_steps}).")
         if self.decay_steps is not None and self.schedule != "wsd":
@@ -222,8 +218,6 @@ class RunConfig:
     """Number of devices per node."""
     num_nodes: int = 1
     """Number of nodes."""
-    strategy: Literal["auto", "ddp"] = "auto"
-    """Parallelization strategy. auto: data parallelism (ddp) if there is more than one device."""
     accumulate: int = 1
     """Number of micro-batches per batch, processed one after another to save memory. Does not
     change the result."""

@@ -24,7 +24,7 @@ FILE_OPTIONS = frozenset(
     {
         *("task", "train", "dev", "test", "reader", "text_column", "label_column", "phrases"),
         *("encoding", "seeds", "parallel_seeds", "dry_run"),
-        *("devices", "num_nodes", "strategy", "accumulate"),
+        *("devices", "num_nodes", "accumulate"),
     }
 )
 # Settings that are named in an error message.

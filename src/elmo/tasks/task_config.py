@@ -91,10 +91,10 @@ class TaskConfig:
         if self.seeds > 1 and row.is_lookup:
             raise ConfigError(f"{self.task} is deterministic. Use seeds: 1 (got {self.seeds}).")
         run = self.run
-        if run.devices * run.num_nodes > 1 or run.accumulate > 1 or run.strategy != "auto":
+        if run.devices * run.num_nodes > 1 or run.accumulate > 1:
             raise ConfigError(
                 "A task is trained on one device without gradient accumulation: devices, "
-                "num_nodes and accumulate must be 1, and strategy must be auto."
+                "num_nodes and accumulate must be 1."
             )
         has_elmo_input = self.elmo.model is not None and self.elmo.placement != "output"
         features = self.word_features

@@ -11,7 +11,7 @@ from elmo.tasks.registry import AUTO, TASKS, TaskRow, all_readers, task_row
 from elmo.tasks.task_config import TaskConfig
 
 # Options without a flag, because a task is trained on one device without gradient accumulation.
-HIDDEN = ("devices", "num_nodes", "strategy", "accumulate")
+HIDDEN = ("devices", "num_nodes", "accumulate")
 
 
 def named_config(

@@ -35,7 +35,6 @@ def can_capture(fabric: "Fabric", config: PretrainConfig | FinetuneConfig) -> bo
     return (
         fabric.device.type == "cuda"
         and fabric.world_size == 1
-        and config.run.strategy == "auto"
         and config.run.accumulate == 1
         and config.run.kernel != "reference"
         and config.loss.softmax != "adaptive"

@@ -45,13 +45,12 @@ def make_fabric(run: RunConfig) -> "Fabric":
     except ImportError:
         raise MissingExtra("training", "train") from None
     _check_world_size(run)
-    several = run.devices * run.num_nodes > 1
     try:
         fabric = Fabric(
             accelerator=run.accelerator,
             devices=run.devices,
             num_nodes=run.num_nodes,
-            strategy="ddp" if several else run.strategy,
+            strategy="ddp" if run.devices * run.num_nodes > 1 else "auto",
             precision=FABRIC_PRECISION[run.precision],
         )
         fabric.launch()

@@ -115,7 +115,7 @@ def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
     else:
         done = (step - warmup_steps) / max(1, n_steps - warmup_steps)
         share = 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
-    return config.learning_rate * (config.final_rate + (1.0 - config.final_rate) * share)
+    return config.learning_rate * share
 
 
 def clip_scale(norm: Tensor, clip_norm: float) -> Tensor:

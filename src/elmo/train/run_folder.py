@@ -49,7 +49,7 @@ RUN_STATE, EARLIER_RUN_STATE = "run_state", "standing"
 # Options that can be changed when a run resumes: hardware, length of the run, logging.
 CHANGEABLE_OPTIONS = frozenset(
     "out workers epochs max_steps max_minutes max_rollbacks precision kernel accelerator devices "
-    "num_nodes strategy accumulate log_every evaluate_every checkpoint_every patience mlflow "
+    "num_nodes accumulate log_every evaluate_every checkpoint_every patience mlflow "
     "mlflow_store dry_run test cache".split()
 )
 # Also changeable if the data were not prepared into the training folder: such data are identified
