@@ -89,13 +89,14 @@ class EngineSlot:
                 # On a GPU converted weights are not kept: it has no checksums, and converting them
                 # takes little time.
                 self._engines[resolved] = engine
-        logger.debug(
-            "Computing on %s with %s kernels in %s (requested: %s).",
-            engine.device,
-            engine.kernel,
-            engine.precision.name,
-            precision or "dtype of the weights",
-        )
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "Computing on %s with %s kernels in %s (requested: %s).",
+                engine.device,
+                engine.kernel,
+                engine.precision.name,
+                precision or "dtype of the weights",
+            )
         return engine
 
     def kernels(self, weights: Iterable[Tensor], n_positions: int = 0) -> Kernels:
@@ -111,11 +112,13 @@ class EngineSlot:
             or torch.compiler.is_compiling()
             or torch._C._get_tracing_state() is not None
             or torch._C._are_functorch_transforms_active()
-            or not can_compute("float32")
         ):
             return self._kernels
-        named = {str(number): weight for number, weight in enumerate(weights)}
-        first = next(iter(named.values()))
-        if first.device.type != "cpu" or first.dtype != torch.float32:
+        rest = iter(weights)
+        first = next(rest)
+        is_supported = first.device.type == "cpu" and first.dtype == torch.float32
+        # The library is only compiled if it can be used.
+        if not is_supported or not can_compute("float32"):
             return self._kernels
+        named = {str(number): weight for number, weight in enumerate((first, *rest))}
         return self.engine(named, None, n_positions).kernels
