@@ -98,8 +98,8 @@ def test_updated_returns_the_same_snapshot_if_nothing_changed():
     weights = [torch.ones(3), torch.zeros(2)]
     snapshot, counted = WeightSnapshot(weights), Counted()
     counted.total(snapshot, *weights)
-    for full in (False, True):
-        assert snapshot.updated(weights, full=full) is snapshot
+    for compare in ([], weights):
+        assert snapshot.updated(weights, compare=compare) is snapshot
 
 
 def test_updated_snapshot_shares_the_copies_of_unchanged_weights():
@@ -126,13 +126,13 @@ def test_snapshot_without_a_removed_weight_is_a_new_one():
     assert not snapshot.covers([a, b])
 
 
-def test_uncounted_write_is_detected_by_full_checks_only():
+def test_uncounted_write_is_detected_only_if_the_weight_is_compared():
     weight, counted = torch.ones(3), Counted()
     snapshot = WeightSnapshot([weight])
     assert counted.total(snapshot, weight) == 3
     weight.data[1] = 5
     assert snapshot.updated([weight]) is snapshot
-    assert counted.total(snapshot.updated([weight], full=True), weight) == 7
+    assert counted.total(snapshot.updated([weight], compare=[weight]), weight) == 7
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_unused_weights_have_no_checksum(monkeypatch):
     monkeypatch.setattr(weight_snapshot, "checksum", lambda weight: calls.append(1) or 1)
     weights = [torch.ones(3, requires_grad=True), torch.ones(3)]
     snapshot = WeightSnapshot(weights)
-    assert snapshot.updated(weights, full=True) is snapshot
+    assert snapshot.updated(weights, compare=weights) is snapshot
     assert not calls
     snapshot.use(weights[:1])
     snapshot.updated(weights)
@@ -181,7 +181,7 @@ def test_weights_without_checksum_are_only_trusted_if_they_are_not_trained(
     weight = torch.ones(3, requires_grad=trainable)
     snapshot = WeightSnapshot([weight])
     snapshot.use([weight])
-    assert (snapshot.updated([weight], full=True) is snapshot) == is_same
+    assert (snapshot.updated([weight], compare=[weight]) is snapshot) == is_same
 
 
 def test_concurrent_first_uses_make_one_copy():

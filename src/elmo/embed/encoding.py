@@ -140,7 +140,8 @@ class EncodingRun:
         if previous is not None and self.device.type != "cpu":
             return previous
         weights = dict(self._bilm.named_parameters())
-        engine = self._engines.engine(weights, self._requested_precision, n_positions)
+        precision = self._requested_precision
+        engine = self._engines.engine(weights, precision, n_positions, self._n_layers)
         if self.cache is not None:
             engine.snapshot.use(self._bilm.encoder.parameters())
         return engine

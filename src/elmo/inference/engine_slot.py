@@ -59,6 +59,7 @@ class EngineSlot:
         weights: Mapping[str, Tensor],
         precision: torch.dtype | str | None = None,
         n_positions: int = 0,
+        n_layers: int | None = None,
     ) -> Engine:
         """Return an engine for the current weights.
 
@@ -66,20 +67,22 @@ class EngineSlot:
             weights: Weights of the model by their names in `BiLM`.
             precision: See `Engine.compile`.
             n_positions: Number of positions that will be computed.
+            n_layers: Number of LSTM layers that will be computed. Default: all.
         """
         first = next(iter(weights.values()))
         resolved = resolve_precision(precision, first.dtype, first.device)
         if any(type(weight) is not nn.Parameter for weight in weights.values()):
             # Replaced for a single call, by `functional_call` for example.
             return Engine.compile(weights, precision, kernels=self._kernels)
-        full = n_positions >= CHECKSUM_POSITIONS[resolved.number_format]
-        snapshot = self._snapshot.updated(weights.values(), full=full)
+        is_long = n_positions >= CHECKSUM_POSITIONS[resolved.number_format]
+        compare = _used_weights(weights, n_layers) if is_long else []
+        snapshot = self._snapshot.updated(weights.values(), compare=compare)
         engine = self._engines.get(resolved)
         if engine is not None and engine.snapshot is snapshot:
             return engine
         with packing_lock():
             # Another thread may have replaced it in the meantime.
-            snapshot = self._snapshot.updated(weights.values(), full=full)
+            snapshot = self._snapshot.updated(weights.values(), compare=compare)
             if snapshot is not self._snapshot:
                 self._snapshot, self._engines = snapshot, {}
             if resolved in self._engines:
@@ -122,3 +125,13 @@ class EngineSlot:
             return self._kernels
         named = {str(number): weight for number, weight in enumerate((first, *rest))}
         return self.engine(named, None, n_positions).kernels
+
+
+def _used_weights(weights: Mapping[str, Tensor], n_layers: int | None) -> list[Tensor]:
+    """Return the weights without those of LSTM layers that are not computed."""
+
+    def is_used(name: str) -> bool:
+        layer = name.partition("_lstm.layers.")[2].partition(".")[0]
+        return n_layers is None or not layer or int(layer) < n_layers
+
+    return [weight for name, weight in weights.items() if is_used(name)]

@@ -78,11 +78,11 @@ class _Source:
             return True
         return self._is_cpu and self._storage.is_shared()
 
-    def needs_checksum(self, full: bool) -> bool:
-        """Whether the record does not suffice: for a complete check, or for a volatile weight."""
+    def needs_checksum(self, is_compared: bool) -> bool:
+        """Whether the record does not suffice: on request, or for a volatile weight."""
         if not self._is_used:
             return False
-        if full and self._checksum is not None:
+        if is_compared and self._checksum is not None:
             return True
         return self._was_volatile or self._is_volatile()
 
@@ -108,25 +108,30 @@ class WeightSnapshot:
         self.identity = object()
         self._sources = {id(weight): _Source(weight) for weight in weights}
 
-    def updated(self, weights: Iterable[Tensor], *, full: bool = False) -> "WeightSnapshot":
+    def updated(
+        self, weights: Iterable[Tensor], *, compare: Iterable[Tensor] = ()
+    ) -> "WeightSnapshot":
         """Return a snapshot of the given weights, which is this one if nothing changed.
 
         A new snapshot shares the copies of all weights that did not change.
 
         Args:
             weights: Current weights.
-            full: Whether to compare all numbers of all weights. The version counter of a weight
-                misses writes through `weight.data`, for example. It is never trusted for weights
-                that may be trained (fused optimizers do not change it), for those that have none,
-                and for those in memory shared with other processes.
+            compare: Weights whose numbers are all compared. The version counter of a weight misses
+                writes through `weight.data`, for example. It is never trusted for weights that may
+                be trained (fused optimizers do not change it), for those that have none, and for
+                those in memory shared with other processes.
         """
+        compared = set(map(id, compare))
         found = {id(weight): (weight, self._sources.get(id(weight))) for weight in weights}
         current = {
             key: source
             for key, (_, source) in found.items()
             if source is not None and source.matches_record()
         }
-        unchecked = [source for source in current.values() if source.needs_checksum(full)]
+        unchecked = [
+            source for key, source in current.items() if source.needs_checksum(key in compared)
+        ]
         changed: set[_Source] = set()
 
         def check(source: _Source) -> None:
