@@ -1,7 +1,5 @@
 """Text embedding: the public `ELMo` class, the `embed` command, and vector files."""
 
-from typing import Any
-
 from elmo.lazy import fetch
 
 __all__ = [
@@ -25,5 +23,5 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return fetch(name, _HOMES, __name__)

@@ -13,9 +13,10 @@ from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State, Storage
 from elmo.embed import encode_options as types
 from elmo.embed.encoding import EncodingRun
 from elmo.embed.forward_input import check_state, check_values, token_mask, with_word_column
+from elmo.embed.host_arrays import Array
 from elmo.embed.kept_softmax import KeptSoftmax, fill_missing_softmax, load_network
 from elmo.embed.layer_selection import pool_sentences
-from elmo.embed.sentence_groups import Array, Vectors
+from elmo.embed.sentence_groups import Vectors
 from elmo.formats import hub, model_folder
 from elmo.formats.attribution import LANGUAGE
 from elmo.formats.load import read
@@ -70,16 +71,15 @@ class ELMo(nn.Module):
         self.script_check = ScriptCheck(self.attribution.get(LANGUAGE))
         require_known(self._tokenizer_name)
         self.mapper = token_mapper(self.config, pretrained.characters, pretrained.words)
-        fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
-        self._engines = EngineSlot()
-        self._softmax = KeptSoftmax({} if include_softmax else pretrained.weights)
+        kept = {} if include_softmax else pretrained.weights
+        self._engines, self._softmax = EngineSlot(), KeptSoftmax(kept)
         self.network = load_network(
             pretrained,
             self._softmax,
             requires_grad=requires_grad,
             dropout=dropout,
             keep_boundaries=keep_sentence_boundaries,
-            fixed_mix=fixed,
+            fixed_mix=scalar_mix_parameters,
         )
         # Checkpoints load whether or not they contain the softmax. The hooks belong to the network,
         # which fine-tuned task models use without this class.

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo.embed.host_arrays import HostArray
 from elmo.embed.job_folder import SHARDS, FinishedShard, JobManifest, read_manifest, sha256_of
 from elmo.embed.vector_readers import VectorReader, open_reader, read_errors_of
 from elmo.errors import ConfigError, FormatError, shortened
@@ -35,7 +35,7 @@ class SentenceVectors:
     """
 
     words: list[str] | None
-    vectors: NDArray[Any]
+    vectors: HostArray
     values: dict[str, str | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ class Embeddings:
         vectors = vectors if self._dtype is None else self._convert(vectors)
         return SentenceVectors(words, vectors, values)
 
-    def _convert(self, vectors: NDArray[Any]) -> NDArray[Any]:
+    def _convert(self, vectors: HostArray) -> HostArray:
         with np.errstate(invalid="ignore"):  # a damaged shard can hold NaN
             return vectors.astype(self._dtype, copy=False)
 
@@ -152,7 +152,7 @@ class Embeddings:
         """Close the files."""
         self.close()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state to pickle, without open files."""
         return {**self.__dict__, "_open": OrderedDict()}
 

@@ -4,9 +4,8 @@ By default they are kept outside the module, on the CPU, so that `state_dict()`,
 GPUs do not contain them. Only saving the model uses them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,9 +33,9 @@ class KeptSoftmax:
     def load_from(
         self,
         network: nn.Module,
-        state_dict: dict[str, Any],
+        state_dict: dict[str, Tensor],
         prefix: str,
-        metadata: Mapping[str, Any],
+        metadata: Mapping[str, object],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -70,7 +69,7 @@ def load_network(
     requires_grad: bool,
     dropout: float,
     keep_boundaries: bool,
-    fixed_mix: list[float] | None,
+    fixed_mix: Sequence[float] | None,
 ) -> ELMoNetwork:
     """Return the network of a model, without the softmax if it is kept outside.
 
@@ -85,9 +84,10 @@ def load_network(
     config = pretrained.config
     if kept.weights:
         config = replace(config, n_softmax_words=0, softmax_cutoffs=())
+    fixed = None if fixed_mix is None else [float(value) for value in fixed_mix]
     with torch.device("meta"):
         network = ELMoNetwork(
-            config=config, dropout=dropout, keep_boundaries=keep_boundaries, fixed_mix=fixed_mix
+            config=config, dropout=dropout, keep_boundaries=keep_boundaries, fixed_mix=fixed
         )
     network.load_state_dict(
         {name: value for name, value in pretrained.weights.items() if name not in kept.weights},
@@ -100,7 +100,7 @@ def load_network(
 
 
 def fill_missing_softmax(
-    network: nn.Module, state_dict: dict[str, Any], prefix: str, *rest: object
+    network: nn.Module, state_dict: dict[str, Tensor], prefix: str, *rest: object
 ) -> None:
     """Add the current softmax weights to a state dict without softmax.
 

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import SupportsIndex
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.config import Layers
+from elmo.embed.host_arrays import HostArray
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLMOutput
 from elmo.model.layer_mix import LayerMix
@@ -128,9 +127,7 @@ def pool(vectors: Tensor, pooling: str) -> Tensor:
 
 
 def pool_sentences(
-    vectors: Iterable[NDArray[np.float32] | NDArray[np.float16] | Tensor],
-    pooling: str,
-    shape: tuple[int, ...],
+    vectors: Iterable[HostArray | Tensor], pooling: str, shape: tuple[int, ...]
 ) -> Tensor:
     """Return the pooled vectors of sentences, (sentences, *shape).
 

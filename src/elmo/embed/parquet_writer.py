@@ -4,12 +4,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo import __version__
+from elmo.embed.host_arrays import HostArray
 from elmo.formats.parquet import (
     FLOAT16,
     FLOAT32,
@@ -89,14 +88,14 @@ class ParquetWriter:
         self.count = first_sentence
         self.n_words = 0
         self.words: list[list[str]] = []
-        self.vectors: list[NDArray[np.floating[Any]]] = []
+        self.vectors: list[HostArray] = []
         self.values: list[Mapping[str, str | None]] = []
 
     def write(
         self,
         line: str,
         words: Sequence[str],
-        vectors: NDArray[np.floating[Any]],
+        vectors: HostArray,
         values: Mapping[str, str | None] = MappingProxyType({}),
     ) -> None:
         """Add a sentence."""

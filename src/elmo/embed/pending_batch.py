@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo.embed.host_arrays import HostArray
 from elmo.model.lstm import LSTMState
 from elmo.text.token_batches import Sentence
 
@@ -53,7 +53,7 @@ def start_copy_to_host(values: Tensor) -> Tensor:
     return host.copy_(values, non_blocking=True)
 
 
-def to_array(values: Tensor, dtype: torch.dtype) -> NDArray[np.float32] | NDArray[np.float16]:
+def to_array(values: Tensor, dtype: torch.dtype) -> HostArray:
     """Copy a host tensor to a float32 or float16 NumPy array."""
     # NumPy copies in one thread; torch would start a thread team in each of our threads.
     array = np.empty(tuple(values.shape), np.float16 if dtype == torch.float16 else np.float32)

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.embed.host_arrays import HostArray
+
 # The header comes first in the file but is known last. The format allows padding it, so a fixed
 # size is reserved.
 HEADER_BYTES = 1024
@@ -65,7 +67,7 @@ class SafetensorsWriter:
         self,
         line: str,
         words: Sequence[str],
-        vectors: NDArray[np.floating[Any]],
+        vectors: HostArray,
         values: Mapping[str, str | None] = MappingProxyType({}),
     ) -> None:
         """Add a sentence."""

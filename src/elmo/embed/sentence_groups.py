@@ -4,15 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo.embed.host_arrays import HostArray
 from elmo.text.token_batches import Sentence
 
 # The vectors of a sentence; arrays on the host, because they are faster to create than tensors.
-Array = NDArray[np.float32]
-Vectors = Array | NDArray[np.float16] | Tensor
+Vectors = HostArray | Tensor
 Key = TypeVar("Key")
 Group = tuple[Key, Sequence[Sequence[str]]]
 

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from elmo.embed.host_arrays import HostArray
 from elmo.embed.safetensors_writer import DTYPE_NAMES, POOLED
 from elmo.errors import ConfigError, FormatError, MissingExtra
 from elmo.formats.container import one_line
 
-Array = NDArray[Any]
 # Words (None if not stored), vectors, and values carried from the input by name.
-Row = tuple[list[str] | None, Array, dict[str, str | None]]
+Row = tuple[list[str] | None, HostArray, dict[str, str | None]]
 # Errors that the libraries raise for damaged files; those of Arrow and json are ValueErrors.
 READ_ERRORS = (
     OSError,
@@ -141,16 +141,16 @@ class ParquetReader:
             self._cached_group = (group, table)
         return self._cached_group[1]
 
-    def _vectors(self, column: Any) -> Array:
+    def _vectors(self, column: Any) -> HostArray:
         """Convert a row of nested lists to an array without creating a Python object per value."""
         inner = column.flatten()
         if self._is_flat:  # one vector per sentence
-            vector: Array = inner.to_numpy()
+            vector: HostArray = inner.to_numpy()
             return vector
         n_layers = None
         if _holds_lists(inner):
             n_layers, inner = len(inner), inner.flatten()
-        numbers: Array = inner.flatten().to_numpy()
+        numbers: HostArray = inner.flatten().to_numpy()
         dim = len(numbers) // len(inner) if len(inner) else self._find_dim()
         shape = (len(inner),) if n_layers is None else (n_layers, len(inner) // n_layers)
         return numbers.reshape(*shape, dim)
@@ -233,7 +233,7 @@ class HDF5Reader:
         self._file.close()
 
 
-def _n_words(words: list[str] | None, vectors: Array) -> int:
+def _n_words(words: list[str] | None, vectors: HostArray) -> int:
     return int(vectors.shape[-2]) if words is None else len(words)
 
 
@@ -243,13 +243,13 @@ class SafetensorsReader:
     def __init__(self, path: Path) -> None:
         """Open the file and read the offsets of the sentences."""
         self._file = cast(Any, safe_open(path, "numpy"))
-        self._offsets: Array = self._file.get_tensor("offsets")
+        self._offsets: NDArray[np.int64] = self._file.get_tensor("offsets")
         vectors = self._file.get_slice("vectors")
         dtype = {name: storage for storage, name in DTYPE_NAMES.items()}[vectors.get_dtype()]
         # For sentences without words: safetensors rejects an empty slice at the end of a tensor.
         self._no_vectors = np.zeros((0, *vectors.get_shape()[1:]), dtype)
         self._is_pooled = POOLED in (self._file.metadata() or {})
-        self._value_offsets: Array | None = None
+        self._value_offsets: NDArray[np.int64] | None = None
         if "value_offsets" in self._file.keys():
             self._value_offsets = self._file.get_tensor("value_offsets")
 

@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.embed.host_arrays import HostArray
 from elmo.embed.parquet_writer import ParquetWriter, is_foreign_table
 from elmo.embed.safetensors_writer import SafetensorsWriter
 from elmo.errors import ConfigError, OutputError, shortened
 from elmo.files import atomic_path, clear_partials_of
 from elmo.formats.hdf5 import HDF5File
 
-Array = NDArray[np.floating[Any]]
 # Values carried from the input to the output, by name.
 Values = Mapping[str, str | None]
 NO_VALUES: Values = MappingProxyType({})
@@ -40,7 +40,7 @@ INDEX_TOO_LONG = (
 class VectorWriter(Protocol):
     """Interface for writing sentences in order."""
 
-    def write(self, line: str, words: Sequence[str], vectors: Array, values: Values) -> None:
+    def write(self, line: str, words: Sequence[str], vectors: HostArray, values: Values) -> None:
         """Add a sentence: the input line, its words, their vectors and the carried values."""
 
     def close(self) -> None:
@@ -85,7 +85,11 @@ class HDF5Writer:
         self.n_characters = 0
 
     def write(
-        self, line: str, words: Sequence[str], vectors: Array, values: Values = NO_VALUES
+        self,
+        line: str,
+        words: Sequence[str],
+        vectors: HostArray | NDArray[np.float64],
+        values: Values = NO_VALUES,
     ) -> None:
         """Add a sentence."""
         key = line.strip() if self.sentence_keys else str(self.count)
@@ -157,7 +161,7 @@ class NpzWriter:
         self.file = zipfile.ZipFile(path, "w", allowZip64=True)
         self.count = 0
 
-    def write(self, line: str, words: Sequence[str], vectors: Array, values: Values) -> None:
+    def write(self, line: str, words: Sequence[str], vectors: HostArray, values: Values) -> None:
         """Add a sentence."""
         self._add(str(self.count), vectors)
         if values:
@@ -165,7 +169,7 @@ class NpzWriter:
         self._add(f"words/{self.count}", np.array(json.dumps(list(words))))
         self.count += 1
 
-    def _add(self, name: str, array: NDArray[Any]) -> None:
+    def _add(self, name: str, array: NDArray[np.generic]) -> None:
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, array, allow_pickle=False)
         # A fixed date, so that equal vectors result in equal files.

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -41,7 +42,7 @@ def _device_error(device: str | torch.device, reason: object) -> ConfigError:
     return ConfigError(f"Device {str(device)!r} is not available: {first_line}")
 
 
-def to_device(values: Tensor | NDArray[Any], device: torch.device) -> Tensor:
+def to_device(values: Tensor | NDArray[np.generic], device: torch.device) -> Tensor:
     """Copy an array or tensor from the host to a device, asynchronously for CUDA."""
     if not isinstance(values, Tensor):
         values = torch.from_numpy(values)
