@@ -31,7 +31,7 @@ CONFIG = ModelConfig(
     LSTMConfig(cell_dim=128, projection_dim=64),
 )
 SHORT = [["He", "sat", "on", "the", "river", "bank", "."], ["A", "bank", "."]]
-LONG = [[f"w{row}", *"He sat on the river bank .".split()] for row in range(120)]
+LONG = [[f"w{row}", *"He sat on the river bank .".split()] for row in range(270)]
 
 
 @pytest.fixture(autouse=True)
@@ -193,7 +193,7 @@ def test_change_of_a_random_number_of_a_random_weight_changes_the_next_vectors(n
 @pytest.mark.parametrize("name", UNCOUNTED)
 def test_uncounted_write_changes_the_vectors_of_long_calls_and_after_refresh(name):
     generator, elmo = random.Random(name), make_elmo()
-    assert sum(map(len, LONG)) >= max(CHECKSUM_POSITIONS.values()) * 0.9
+    assert sum(map(len, LONG)) + 2 * len(LONG) >= CHECKSUM_POSITIONS["float32"]
     for weight_name in generator.sample(packed_weights(elmo), 4):
         assert_current(elmo)
         weight = elmo.network.bilm.get_parameter(weight_name)

@@ -278,7 +278,7 @@ class ELMo(nn.Module):
 
         On a CPU the model computes with packed copies of its weights, which follow all changes that
         PyTorch records. Writes through `weight.data`, NumPy or another alias of the memory are not
-        recorded; calls of at least 1024 words detect them, and shorter ones need this method.
+        recorded; calls of more than 10,000 words detect them, and shorter ones need this method.
         """
         self._engines.drop()
 
