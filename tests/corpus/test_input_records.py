@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import sys
+import unicodedata
 from functools import partial
 from types import SimpleNamespace
 
@@ -208,3 +209,15 @@ def test_text_of_record_is_checked(tmp_path):
     assert record.text("a") is None
     assert record.text("c") == "x?"
     assert_error(lambda: record.text("b"), "line 1: the value of 'b' must be a string (got int)")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_column_of_decomposed_characters_is_found_by_its_composed_name(tmp_path, suffix):
+    decomposed = unicodedata.normalize("NFD", "리뷰")
+    rows = [{"id": "1", decomposed: "one"}, {"id": "2", decomposed: "two"}]
+    path = write(tmp_path / f"in.{suffix}", rows)
+    records = list(InputFile(path).records({"리뷰": "--text-column"}))
+    assert [record.values["리뷰"] for record in records] == ["one", "two"]
+    ambiguous = write(tmp_path / f"two.{suffix}", [{"가\u1100": "1", "\u1100\u1161\u1100": "2"}])
+    with pytest.raises(InputError, match="has no"):
+        list(InputFile(ambiguous).records({"나": "--text-column"}))

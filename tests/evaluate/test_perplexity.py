@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import math
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -720,3 +721,10 @@ def test_many_unknown_words_cause_a_warning_that_perplexity_is_not_meaningful(
     (message,) = [m for m in caplog.messages if "out of vocabulary" in m]
     assert "the perplexity is not meaningful" in message
     assert remedy in message
+
+
+def test_many_unknown_words_of_decomposed_hangul_are_to_be_normalized(tmp_path, folder, caplog):
+    (tmp_path / "text.txt").write_text(unicodedata.normalize("NFD", "나는 갔다\n"), "utf-8")
+    run(str(tmp_path / "text.txt"), folder)
+    assert "Normalize the text to NFC." in caplog.text
+    assert "Use a model that was trained on such text" not in caplog.text

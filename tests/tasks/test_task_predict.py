@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+import unicodedata
 from dataclasses import replace
 
 import pytest
@@ -332,6 +333,23 @@ def test_predict_rejects_tables_of_tags_and_id_columns_of_plain_text(
 
 
 # ---------------------------------------------------------------------------------------- evaluate
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
+def test_column_of_decomposed_characters_is_found_by_its_composed_name(elmo, tmp_path, suffix):
+    model = make_fitted_task(tmp_path, LABELED, text_column="리뷰", label_column="라벨")
+    model.save(tmp_path / "model")
+    text, label = (unicodedata.normalize("NFD", name) for name in ("리뷰", "라벨"))
+    separator = "," if suffix == "csv" else "\t"
+    content = f"{text}{separator}{label}\na film{separator}good\n"
+    if suffix == "jsonl":
+        content = json.dumps({text: "a film", label: "good"})
+    path = tmp_path / f"in.{suffix}"
+    path.write_text(content, encoding="utf-8")
+    predicted = elmo("predict", tmp_path / "model", path)
+    assert json.loads(predicted.stdout)["words"] == ["a", "film"], predicted.stderr
+    evaluated = elmo("evaluate", tmp_path / "model", path)
+    assert evaluated.exit_code == 0, evaluated.stderr
 
 
 @pytest.fixture(scope="module")

@@ -190,3 +190,39 @@ def test_text_check_distinguishes_raw_corpora_from_tokenized_ones(caplog, name, 
     assert not caplog.records
     TextCheck(tokenizer, pretokenized=True, remedy=CONVERT_REMEDY).check(raw)
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "is_warned"),
+    [
+        ("새롭 ㄴ 영화 를 보 았 다 .", True),
+        ("학교 에 가 ᆸ니다 .", True),
+        ("새로운 영화 를 봤 다 .", False),
+        ("나 는 학교 에 갔 다 ㅋㅋ .", False),
+    ],
+)
+def test_text_check_warns_about_morphemes_in_dictionary_form(caplog, line, is_warned):
+    TextCheck("korean", pretokenized=True, remedy="").check([line])
+    assert ("dictionary form" in caplog.text) == is_warned
+    caplog.clear()
+    TextCheck("english", pretokenized=True, remedy="").check([line])
+    assert "dictionary form" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "pretokenized", "line", "is_warned"),
+    [
+        (None, False, "나는 학교에 갔다.", True),
+        ("english", False, "나는 학교에 갔다.", True),
+        ("korean", False, "나는 학교에 갔다.", False),
+        (None, True, "나 는 학교 에 갔 다 .", False),
+        ("characters", False, "나는 학교에 갔다.", False),
+        ("english", False, "She said 안녕 to him.", False),
+    ],
+)
+def test_text_check_suggests_the_korean_tokenizer_for_a_corpus(
+    caplog, tokenizer, pretokenized, line, is_warned
+):
+    TextCheck(tokenizer, pretokenized=pretokenized, remedy=OPTION_REMEDY).check([line])
+    assert ("Use --tokenizer korean" in caplog.text) == is_warned
+    assert len(caplog.records) == is_warned

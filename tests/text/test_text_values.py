@@ -93,3 +93,9 @@ def test_tokenize_rejects_values_that_are_not_strings(small, text, message):
 def test_tokenize_names_the_text_of_a_spacy_document(small, doc):
     with pytest.raises(InputError, match=r"got type Doc\. Pass .*: doc\.text"):
         small.tokenize(doc)
+
+
+@pytest.mark.parametrize("sentences", [b"a b", [b"a b"], bytearray(b"a")])
+def test_encode_asks_to_decode_bytes(small, sentences):
+    with pytest.raises(InputError, match=r"has type byte.*\. Decode it first"):
+        small.encode(sentences)

@@ -8,7 +8,7 @@ import csv
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -24,6 +24,7 @@ from elmo.corpus.input_format import (
 )
 from elmo.corpus.line_blocks import LineBlock, decoded_lines
 from elmo.errors import InputError, MissingExtra, listing, shortened
+from elmo.text.column_names import matching_name
 from elmo.text.input_lines import STDIN, label_of
 
 logger = logging.getLogger(__name__)
@@ -178,7 +179,7 @@ class InputFile:
         for number, line in self._lines():
             if line.strip():
                 location = f"{self.label}: line {number}"
-                values = parse_json_record(line, location, {} if nulls else required)
+                values = parse_json_record(line, location, required, is_first=not nulls)
                 nulls = nulls or dict.fromkeys(required)
                 yield InputRecord(location, number, nulls | values)
 
@@ -203,6 +204,7 @@ class InputFile:
                 "contain the names of the columns."
             )
         remedy = _separator_remedy(header[0], self.format) if len(header) == 1 else None
+        header = _with_required_names(header, required)
         _check_columns(f"{self.label}: the header", header, required, remedy)
         for number, row in rows:
             # In a table with one column, a blank line is an empty value.
@@ -260,11 +262,15 @@ class InputFile:
         try:
             with pyarrow.parquet.ParquetFile(self.name, pre_buffer=False) as file:
                 names = file.schema_arrow.names
-                _check_columns(self.label, names, required)
+                renamed = _with_required_names(names, required)
+                _check_columns(self.label, renamed, required)
                 row_bytes = os.path.getsize(self.name) / max(1, file.metadata.num_rows)
                 n_rows = 0
-                chosen = names if read_all else list(required)
+                chosen = names if read_all else [matching_name(name, names) for name in required]
                 for batch in file.iter_batches(PARQUET_ROWS, columns=chosen):
+                    if renamed != names:
+                        new_names = dict(zip(names, renamed, strict=True))
+                        batch = batch.rename_columns([new_names[n] for n in batch.schema.names])
                     for values in batch.to_pylist():
                         n_rows += 1
                         yield InputRecord(f"{self.label}: row {n_rows}", n_rows, values)
@@ -273,13 +279,16 @@ class InputFile:
             raise InputError(f"Cannot read {self.label}: {shortened(error)}") from None
 
 
-def parse_json_record(line: str, location: str, required: Mapping[str, str]) -> dict[str, Any]:
+def parse_json_record(
+    line: str, location: str, required: Mapping[str, str], *, is_first: bool = True
+) -> dict[str, Any]:
     """Parse a line of a JSON lines file.
 
     Args:
         line: The line.
         location: File and line, for error messages.
-        required: Fields that the record must have, each with the option that selects it.
+        required: Fields that the first record must have, each with the option that selects it.
+        is_first: Whether this is the first record.
 
     Raises:
         InputError: If the line is not a JSON object or lacks a field.
@@ -302,7 +311,9 @@ def parse_json_record(line: str, location: str, required: Mapping[str, str]) -> 
             f"{type(record).__name__}.{remedy}"
         )
     for field, option in required.items():
-        if field not in record:
+        if field not in record and (match := matching_name(field, record)) in record:
+            record[field] = record.pop(match)
+        if field not in record and is_first:
             raise InputError(
                 f"{location} has no field {field!r} (found: {listing(list(record), MAX_LISTED)}). "
                 f"Set {option} to another field, write null if the record has no value, or use "
@@ -320,6 +331,12 @@ def _separator_remedy(header: str, table_format: InputFormat) -> str | None:
     if ";" in header:
         return "The header is separated by semicolons: convert the file to commas or tabs first."
     return None
+
+
+def _with_required_names(names: Sequence[str], required: Collection[str]) -> list[str]:
+    """Return the names of columns, spelled as the required ones if they only differ in NFC."""
+    matches = {matching_name(column, names): column for column in required}
+    return [matches.get(name, name) for name in names]
 
 
 def _check_columns(

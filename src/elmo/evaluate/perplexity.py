@@ -39,6 +39,7 @@ from elmo.model.losses import Softmax, exact_losses, merged_losses
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.progress import Progress, format_count
+from elmo.text.korean import is_decomposed
 from elmo.text.line_splitter import CONVERT_REMEDY, TextCheck, splits_at_spaces
 from elmo.text.token_batches import token_mapper
 from elmo.text.tokenizer import WhitespaceTokenizer
@@ -392,7 +393,9 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     tokenizer = model.config.text.tokenizer
     if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE:
         remedy = "Use a model that was trained on such text."
-        if config.pretokenized and not splits_at_spaces(tokenizer):
+        if any(is_decomposed(text.words[number]) for number in range(len(text.words))):
+            remedy = "Normalize the text to NFC."
+        elif config.pretokenized and not splits_at_spaces(tokenizer):
             remedy = (
                 f"The model was trained on text tokenized with {tokenizer}; omit --pretokenized to "
                 "tokenize this text in the same way."

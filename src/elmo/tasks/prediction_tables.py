@@ -16,6 +16,7 @@ from elmo.tasks.load_examples import WORD_FIELDS, column_list
 from elmo.tasks.sentence_pairs.sentence_pair_files import TEXTS
 from elmo.tasks.tagging.column_files import read_conll, read_conllu
 from elmo.tasks.task_config import TaskConfig
+from elmo.text.column_names import matching_name
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")
@@ -70,7 +71,11 @@ def input_table(config: TaskPredictConfig, task: TaskConfig) -> InputTable | Non
     given = config.text_column or task.examples.text_column
     columns = default_columns(task.task, names) if given is None else column_list(given)
     has_flags = any(column is not None for _, column in _column_flags(config))
-    if suffix == ".tsv" and not has_flags and not set(columns) <= set(names):
+    if (
+        suffix == ".tsv"
+        and not has_flags
+        and any(matching_name(column, names) not in names for column in columns)
+    ):
         return None
     read = _json_rows if is_json else _table_rows
     return InputTable(columns, list(read(path, content, columns, config.id_column)))
@@ -98,7 +103,7 @@ def _json_rows(
         texts = [
             # A missing text has no words.
             ""
-            if record.get(name, ...) is None
+            if record.get(matching_name(name, record), ...) is None
             else text_value(field_value(record, name, "--text-column", location), name, location)
             for name in columns
         ]

@@ -67,9 +67,14 @@ def _compose(text: str) -> tuple[str, list[int] | None]:
     return "".join((*parts, text[end:])), [*offsets, *range(end, len(text) + 1)]
 
 
+def is_decomposed(text: str) -> bool:
+    """Whether a text contains decomposed Hangul."""
+    return _DECOMPOSED.search(text) is not None
+
+
 def warn_if_decomposed(text: str) -> None:
     """Warn, once per process, if a text contains decomposed Hangul."""
-    if _DECOMPOSED.search(text) is not None:
+    if is_decomposed(text):
         _warn_once()
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from elmo.errors import ElmoError, shortened
 from elmo.text.korean import KoreanTokenizer, warn_if_decomposed
-from elmo.text.scripts import warn_if_not_latin
+from elmo.text.scripts import is_mostly_hangul, warn_if_not_latin
 from elmo.text.sentences import split_sentences
 from elmo.text.tokenizer import (
     CharactersAndSpacesTokenizer,
@@ -48,6 +48,12 @@ MIN_PARAGRAPH_LINES = 5
 # Remedies for raw text that is split at spaces because there is no other tokenizer.
 CONVERT_REMEDY = "Store a tokenizer in the model with elmo convert --tokenizer"
 OPTION_REMEDY = "Choose a tokenizer with --tokenizer"
+
+# Fraction of the words that are dictionary forms of Korean endings, which are part of a syllable in
+# text as it is written.
+MIN_ENDING_SHARE = 0.01
+# Endings that begin with a final consonant, as an ordinary letter or a conjoining one.
+_KOREAN_ENDING = re.compile("[ㄴㄹㅁㅂㅆ\u11ab\u11af\u11b7\u11b8\u11bb][\uac00-\ud7a3]*")
 
 _ALPHABETIC = re.compile(r"[^\W\d_]")
 _FINAL_PUNCTUATION = re.compile(r"\w.*[^\w\s]")
@@ -130,6 +136,9 @@ class TextCheck:
                 self._check_paragraphs()
             if self._pretokenized and self._tokenizer == KoreanTokenizer.name:
                 warn_if_decomposed("\n".join(self._sample))
+                self._check_endings()
+            if self._suggests_korean():
+                return
             if self._pretokenized or splits_at_spaces(self._tokenizer):
                 if not self._check_raw() and self._pretokenized:
                     self._check_units()
@@ -157,6 +166,34 @@ class TextCheck:
                 "one sentence. Use --sentences split to split paragraphs into sentences.",
                 100 * n_paragraphs / len(counts),
                 PARAGRAPH_SENTENCES,
+            )
+
+    def _suggests_korean(self) -> bool:
+        """Warn if Korean text for a new model is split by another tokenizer than the Korean one."""
+        is_other = splits_at_spaces(self._tokenizer) or self._tokenizer == EnglishTokenizer.name
+        if self._pretokenized or self._remedy != OPTION_REMEDY or not is_other:
+            return False
+        if not is_mostly_hangul("\n".join(self._sample)):
+            return False
+        logger.warning(
+            "Most characters of the text are Hangul, but it is split with the tokenizer %s, which "
+            "does not separate particles and endings. Use --tokenizer korean, or --pretokenized if "
+            "its words are separated by spaces.",
+            self._tokenizer or WhitespaceTokenizer.name,
+        )
+        return True
+
+    def _check_endings(self) -> None:
+        """Warn if the morphemes of tokenized Korean text are in their dictionary form."""
+        words = [word for line in self._sample for word in line.split()]
+        endings = [word for word in words if _KOREAN_ENDING.fullmatch(word)]
+        if endings and len(endings) >= MIN_ENDING_SHARE * len(words):
+            logger.warning(
+                "The text seems to contain morphemes in their dictionary form, such as %r (%.0f %% "
+                "of the words are such endings), but the model was trained on morphemes as they "
+                "are written: 했 다, not 하 았 다. Pass raw text without --pretokenized.",
+                endings[0],
+                100 * len(endings) / len(words),
             )
 
     def _check_raw(self) -> bool:

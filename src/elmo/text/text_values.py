@@ -24,6 +24,7 @@ def iterate_sentences(value: Iterable[Any], name: str = "sentences") -> Iterator
         InputError: The value is a table, a dictionary, a spaCy object or not iterable.
     """
     label = f"{name} has type {type(value).__name__}"
+    _check_not_bytes(value, label)
     if hasattr(value, "columns"):
         column = "label" if name == "targets" else "text"
         raise InputError(f'{label}, a table. Pass one column, such as table["{column}"].')
@@ -49,6 +50,7 @@ def sentence_words(sentence: Iterable[Any], number: int) -> list[str]:
     """
     if type(sentence) is not list:
         check_not_missing(sentence, f"sentence {number}")
+        _check_not_bytes(sentence, _label(sentence, number))
         if isinstance(sentence, Mapping):
             raise InputError(
                 f"sentence {number} has type {type(sentence).__name__}, expected a string or a "
@@ -89,6 +91,11 @@ def check_string(text: Any, function: str) -> None:
     raise InputError(
         f"{function} expects one text as a string, but got type {type(text).__name__}. {remedy}"
     )
+
+
+def _check_not_bytes(value: Any, label: str) -> None:
+    if isinstance(value, bytes | bytearray):
+        raise InputError(f'{label}. Decode it first, such as value.decode("utf-8").')
 
 
 def _check_strings(words: list[Any], number: int) -> None:

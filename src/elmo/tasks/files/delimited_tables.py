@@ -13,6 +13,7 @@ from elmo.errors import ConfigError, FormatError, did_you_mean
 from elmo.tasks.core.example import Example
 from elmo.tasks.files.raw_text import EmptyTextPolicy, RowFilter, report_skipped, to_words
 from elmo.tasks.files.text_lines import read_text, split_lines
+from elmo.text.column_names import matching_name
 from elmo.text.line_splitter import SplitFunction
 
 # The line on which a row ends, counted from 1, and the row.
@@ -186,6 +187,7 @@ def _find_column(path: Path, header: list[str], name: str, option: str) -> int:
     Raises:
         FormatError: There is no column with this name, or more than one.
     """
+    name = matching_name(name, header)
     n = header.count(name)
     if n == 1:
         return header.index(name)

@@ -10,6 +10,7 @@ from elmo.tasks.core.example import Example
 from elmo.tasks.files.json_location import JSONLocation, Location
 from elmo.tasks.files.raw_text import EmptyTextPolicy, RowFilter, report_skipped, to_words
 from elmo.tasks.files.text_lines import read_text, split_lines
+from elmo.text.column_names import matching_name
 from elmo.text.line_splitter import SplitFunction
 
 
@@ -135,6 +136,7 @@ def field_value(record: dict[str, Any], name: str, option: str, location: Locati
     Raises:
         FormatError: The record has no such field, or its value is null.
     """
+    name = matching_name(name, record)
     if name not in record:
         names = ", ".join(map(repr, record)) or "none"
         raise FormatError(
