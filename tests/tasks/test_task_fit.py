@@ -23,8 +23,10 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks import fit as fit_module
 from elmo.tasks.core import loaded_elmo
+from elmo.tasks.core.example import Example
 from elmo.tasks.fit import FitResult, fit
 from elmo.tasks.load_fitted import load_fitted_task
+from elmo.tasks.tagging.tagging_options import TaggingOptions
 from elmo.tasks.tagging.tagging_task import Tagging
 from elmo.tasks.task_trainable import TaskTrainable, TaskTrainingJob
 from elmo.train.devices import make_fabric
@@ -460,3 +462,28 @@ def test_fit_warns_about_a_tokenizer_that_is_not_that_of_the_model(
     settings = {**settings, "train": files["classification"], "model": model}
     fit(task_config(tmp_path / "run", dry_run=True, **settings))
     assert ("was trained on words of the tokenizer" in caplog.text) == is_warned
+
+
+def test_tag_that_begins_a_span_without_b_is_reported_with_its_line(tmp_path, caplog):
+    train = tmp_path / "train.txt"
+    train.write_text("Kim B-PER\nLee I-PRE\n\nthen O\nhe O\nAnn I-PER\n\nBo B-PER\nX I-PER\n")
+    settings = {"task": "tagging", "train": str(train), "dev": str(train), "dry_run": True}
+    fit(task_config(tmp_path / "run", **settings, scheme="IOB2"))
+    expected = (
+        "4 tags without B- at the start of a span: read as its start. The first is 'I-PRE' "
+        f"({train}, line 2)."
+    )
+    assert caplog.messages[0] == expected  # training and development set
+
+
+def test_misplaced_tags_of_texts_in_python_are_reported_by_text_and_word(caplog):
+    examples = [Example((("a", "b", "c"),), ("S-X", "E-X", "O"), "4")]
+    assert Tagging.from_examples(examples, TaggingOptions()).scheme == "BIOES"
+    (message,) = caplog.messages
+    assert message == (
+        "1 tag not allowed by the scheme BIOES after the tag of the previous word. The first is "
+        "'E-X' (text 4, at word 1)."
+    )
+    caplog.clear()
+    Tagging.from_examples(TAGGED, TaggingOptions())
+    assert not caplog.messages

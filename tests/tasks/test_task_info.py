@@ -27,7 +27,8 @@ def test_info_describes_a_task_model_and_its_training_folder(tmp_path):
         text = str(result)
         assert "elmo-torch task model" in text
         assert result.rows["task"] == "tagging"
-        assert result.rows["labels"].startswith("7: B-LOC, ")
+        assert result.rows["types"] == "2: LOC, PER"
+        assert "labels" not in result.rows
         assert result.rows["tag_scheme"] == "IOB2"
         assert result.rows["ELMo"] == f"{elmo} (frozen), layers all"
         assert "ELMo_license" not in result.rows

@@ -20,6 +20,7 @@ from small_tasks import (
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
 from elmo.tasks import task_trainable
+from elmo.tasks.core.example import Example
 from elmo.tasks.task_trainable import TaskScores, TaskTrainingJob, layers_from_top
 from elmo.train.run_state import RunState
 
@@ -280,6 +281,22 @@ def test_run_that_predicts_one_label_or_is_short_is_reported(tmp_path, caplog):
     assert not caplog.messages
     trainable.result(RunState(step=8), "finished")
     assert caplog.messages[0].startswith("The run has only 8 steps.")
+
+
+def test_description_counts_the_types_of_spans_with_the_rarest_last(tmp_path):
+    trainable = make_trainable(tmp_path, TAGGED, TAGGED, task="tagging")
+    assert "2 types: LOC 15, PER 10; tag scheme IOB2\n" in trainable.describe()
+    words = tuple("abcdefghijkl")
+    examples = [Example((words,), tuple(f"B-{word}" for word in words)), *TAGGED]
+    trainable = make_trainable(tmp_path, examples, TAGGED, task="tagging")
+    expected = "14 types: LOC 15, PER 10, a 1, b 1, c 1, 4 more, h 1, i 1, j 1, k 1, l 1; tag"
+    assert expected in trainable.describe()
+    untyped = [Example((("a", "b"),), ("B", "O"))]
+    trainable = make_trainable(tmp_path, untyped, untyped, task="tagging")
+    assert "1 type: (no name) 1; tag scheme IOB2" in trainable.describe()
+    plain = [Example((("a", "b"),), ("N", "V"))]
+    trainable = make_trainable(tmp_path, plain, plain, task="tagging")
+    assert "2 labels\n" in trainable.describe()
 
 
 def test_tagger_that_predicts_no_spans_is_reported_in_words(tmp_path, caplog):

@@ -16,7 +16,9 @@ from elmo.formats.info_and_convert import InfoResult
 from elmo.formats.info_and_convert import info as model_info
 from elmo.formats.load import read
 from elmo.formats.published_models import MODELS
+from elmo.tasks.core.label_report import NO_NAME
 from elmo.tasks.fitted_task import CONFIG, FORMAT, TUNED, model_folder, read_record
+from elmo.tasks.tagging.spans import NONE, span_labels
 from elmo.train.run_folder import MODEL
 
 # Maximum number of labels that are listed.
@@ -69,11 +71,16 @@ def task_info(folder: Path) -> InfoResult:
     record = read_record(folder)
     config, facts, labels, elmo = record.config, record.facts, record.labels, record.config.elmo
     rows: dict[str, str | int] = {"format": "elmo-torch task model", "task": config.task}
-    if labels:
-        names = ", ".join(labels[:MAX_LABELS])
-        more = f" and {len(labels) - MAX_LABELS} more" if len(labels) > MAX_LABELS else ""
-        rows["labels"] = f"{len(labels):,}: {names}{more}"
-    if scheme := record.task_settings.get("scheme"):
+    scheme = record.task_settings.get("scheme")
+    has_spans = scheme not in (None, NONE)
+    names = labels
+    if has_spans:
+        names = [name or NO_NAME for name in sorted(span_labels(labels))]
+    if names:
+        more = f" and {len(names) - MAX_LABELS} more" if len(names) > MAX_LABELS else ""
+        row = "types" if has_spans else "labels"
+        rows[row] = f"{len(names):,}: {', '.join(names[:MAX_LABELS])}{more}"
+    if scheme:
         rows["tag_scheme"] = str(scheme)
     if elmo.model is None:
         rows["ELMo"] = "none"

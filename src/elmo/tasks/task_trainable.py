@@ -197,13 +197,11 @@ class TaskTrainable:
     def describe(self) -> str:
         """Return a description of the run, which is printed before the first step."""
         n_weights = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
-        scheme = self.fitted.task.to_settings().get("scheme")
         elmo = self.config.elmo
         return (
             f"{self.config.task}: {format_count(len(self.job.train), 'training example')}, "
             f"{format_count(len(self.job.dev), 'development example')}, "
-            f"{format_count(len(self.fitted.labels), 'label')}"
-            f"{f', tag scheme {scheme}' if scheme else ''}\n"
+            f"{self.fitted.task.describe_labels(self.fitted.labels, self.job.train)}\n"
             f"elmo     {'none' if elmo.model is None else f'{elmo.model}, {elmo.use}'}\n"
             f"model    {n_weights:,} trainable weights\n"
             f"steps    {self.n_steps:,}, {self.steps_per_epoch:,.0f} per epoch"

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from elmo.progress import format_count
 from elmo.tasks.core.label_scores import Score
 
 # Columns of a terminal.
@@ -13,8 +14,12 @@ MAX_WIDTH = 80
 MAX_LABEL, MAX_HEADER = 30, 10
 # Number of confusions that are listed if the matrix is wider than a terminal.
 MAX_CONFUSIONS = 20
+# Number of the most frequent and of the rarest labels in a line.
+MAX_COUNTS = 5
 # Gold or predicted label of a span that exists only on the other side.
 NO_SPAN = "(none)"
+# Label of the spans of the tags B and I.
+NO_NAME = "(no name)"
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,21 @@ def label_report(
         scores: Score of each label.
     """
     return LabelReport(scores, confusion_counts(zip(gold, predicted, strict=True)))
+
+
+def describe_counts(counts: Mapping[str, int], noun: str) -> str:
+    """Return the number of labels and how often each occurs, the rarest last.
+
+    Args:
+        counts: Count of each label.
+        noun: What has the labels, in the singular.
+    """
+    by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{name or NO_NAME} {count:,}" for name, count in by_count]
+    if len(shown) > 2 * MAX_COUNTS:
+        n_left_out = len(shown) - 2 * MAX_COUNTS
+        shown = [*shown[:MAX_COUNTS], f"{n_left_out:,} more", *shown[-MAX_COUNTS:]]
+    return f"{format_count(len(counts), noun)}{': ' if shown else ''}{', '.join(shown)}"
 
 
 def confusion_counts(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:

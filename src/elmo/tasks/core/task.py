@@ -20,6 +20,7 @@ from torch import Tensor
 from elmo.config import TaskEncoderConfig
 from elmo.config.tasks import TaskOptions
 from elmo.evaluate.probe_vectors import Encode
+from elmo.progress import format_count
 from elmo.tasks.core.char_ngrams import CharNgrams
 from elmo.tasks.core.example import Example, Words
 from elmo.tasks.core.label_report import LabelReport
@@ -130,6 +131,10 @@ class TrainedTask(Task[Target, Answer], Generic[Target, Answer, Output]):
     def labels(self, examples: Sequence[Example[Target]]) -> list[str]:
         """Return the distinct labels of the examples; an empty list if the task has no labels."""
         return []
+
+    def describe_labels(self, labels: Sequence[str], examples: Sequence[Example[Target]]) -> str:
+        """Return a short description of the labels of the training examples."""
+        return format_count(len(labels), "label")
 
     def n_choices(self, labels: Sequence[str]) -> int:
         """Return the maximum number of classes that the head chooses between in one decision."""

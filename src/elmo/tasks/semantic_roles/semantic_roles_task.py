@@ -114,6 +114,10 @@ class SemanticRoles(TagPredictor[Frames, PredictedFrames]):
         ((_, tags),) = gold(part)
         return tags
 
+    def tag_sequences(self, example: Example[Frames]) -> list[Tags]:
+        """Return the tags of each frame."""
+        return [frame.tags for frame in gold(example)]
+
     def text_groups(self, parts: Sequence[Example[Frames]]) -> list[TextGroup]:
         """Return the sentences; the indicator feature marks the predicate."""
         return [TextGroup([part.words for part in parts], list(map(_indicators, parts)))]

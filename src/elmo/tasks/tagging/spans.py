@@ -238,6 +238,18 @@ def allowed_transitions(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tenso
     return start, torch.tensor(follow), end
 
 
+def misplaced_tags(tags: Sequence[str], scheme: str) -> list[int]:
+    """Return the indices of the tags that the scheme does not allow after the tag before them.
+
+    A sentence that ends inside a span, which only BIOES and BILOU can express, is not reported.
+    """
+    scheme = _span_scheme(scheme)
+    pairs = pairwise(_require(tag, scheme) for tag in (OUTSIDE, *tags))
+    return [
+        index for index, (tag, after) in enumerate(pairs) if not _may_follow(tag, after, scheme)
+    ]
+
+
 def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
     """Whether the tags of a sentence form a valid sequence in the scheme."""
     scheme = canonical_scheme(scheme)

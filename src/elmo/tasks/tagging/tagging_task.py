@@ -1,6 +1,8 @@
 """Tagging: predicts one tag per word."""
 
+import logging
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -11,8 +13,9 @@ from torch import Tensor
 from elmo.config import TaskEncoderConfig
 from elmo.config.tasks import TaskOptions
 from elmo.errors import InputError
+from elmo.progress import format_count
 from elmo.tasks.core.example import Example, gold
-from elmo.tasks.core.label_report import LabelReport, label_report
+from elmo.tasks.core.label_report import LabelReport, describe_counts, label_report
 from elmo.tasks.core.label_scores import label_scores
 from elmo.tasks.core.task import Answer, Record, Target, TrainedTask
 from elmo.tasks.core.task_model import TaskHead
@@ -20,6 +23,8 @@ from elmo.tasks.tagging import spans
 from elmo.tasks.tagging.span_scores import span_report, span_scores
 from elmo.tasks.tagging.tagging_heads import SoftmaxTaggingHead, TaggingHead, pad_tags
 from elmo.tasks.tagging.tagging_options import TaggingOptions
+
+logger = logging.getLogger(__name__)
 
 # One tag per word.
 Tags = tuple[str, ...]
@@ -40,6 +45,10 @@ class TagPredictor(TrainedTask[Target, Answer, list[int]], Generic[Target, Answe
     @abstractmethod
     def gold_tags(self, part: Example[Target]) -> Tags:
         """Return the tags of a part that has a target."""
+
+    @abstractmethod
+    def tag_sequences(self, example: Example[Target]) -> list[Tags]:
+        """Return the sequences of tags in the target of an example."""
 
     def _model_tags(self, part: Example[Target]) -> Tags:
         """Return the tags of a part in the scheme that the model predicts."""
@@ -71,6 +80,18 @@ class TagPredictor(TrainedTask[Target, Answer, list[int]], Generic[Target, Answe
             return SoftmaxTaggingHead(dim=dim, n_tags=len(labels))
         allowed = spans.allowed_transitions(self.model_scheme, labels) if self.has_spans else None
         return TaggingHead(dim=dim, n_tags=len(labels), allowed=allowed)
+
+    def describe_labels(self, labels: Sequence[str], examples: Sequence[Example[Target]]) -> str:
+        """Return the types of spans with their counts, and the tag scheme of the examples."""
+        if not self.has_spans:
+            return super().describe_labels(labels, examples)
+        counts = Counter(
+            span.label
+            for example in examples
+            for tags in self.tag_sequences(example)
+            for span in spans.to_spans(tags, self.scheme)
+        )
+        return f"{describe_counts(counts, 'type')}; tag scheme {self.scheme}"
 
     def targets(self, parts: Sequence[Example[Target]], label_ids: Mapping[str, int]) -> Tensor:
         """Return the tag indices, (batch, time); 0 at padding."""
@@ -114,6 +135,8 @@ class Tagging(TagPredictor[Tags, Tags]):
             task = cls(choose_scheme([gold(example) for example in examples], options))
             # Parse all tags once, so that the error for an invalid tag names its location.
             task.labels(examples)
+            if task.has_spans:
+                warn_about_misplaced_tags(examples, task.scheme)
         return task
 
     @staticmethod
@@ -124,6 +147,10 @@ class Tagging(TagPredictor[Tags, Tags]):
     def gold_tags(self, part: Example[Tags]) -> Tags:
         """Return the tags of an example."""
         return gold(part)
+
+    def tag_sequences(self, example: Example[Tags]) -> list[Tags]:
+        """Return the tags of an example in a list."""
+        return [gold(example)]
 
     def answer(
         self,
@@ -195,6 +222,29 @@ def locating_invalid_tags(examples: Sequence[Example[Tags]]) -> Iterator[None]:
             if tag == error.tag and example.word_location(number)
         )
         raise InputError(f"{next(locations, '')}{error}") from None
+
+
+def warn_about_misplaced_tags(examples: Sequence[Example[Tags]], scheme: str) -> None:
+    """Warn about tags that do not fit after the tag before them, such as one with a typo."""
+    misplaced = [
+        (example, index)
+        for example in examples
+        for index in spans.misplaced_tags(gold(example), scheme)
+    ]
+    if not misplaced:
+        return
+    example, index = misplaced[0]
+    location = example.word_location(index) or f"text {example.id}, at word {index}"
+    problem = f"not allowed by the scheme {scheme} after the tag of the previous word"
+    if scheme == spans.IOB2:
+        problem = "without B- at the start of a span: read as its start"
+    logger.warning(
+        "%s %s. The first is %r (%s).",
+        format_count(len(misplaced), "tag"),
+        problem,
+        gold(example)[index],
+        location,
+    )
 
 
 def choose_scheme(tags: Sequence[Sequence[str]], options: TaskOptions) -> str:
