@@ -15,7 +15,14 @@ import elmo.tasks
 from elmo.config.serialization import leaves
 from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, InputError
-from elmo.tasks import Classifier, QuestionAnswerer, Tagger, estimators, not_fitted
+from elmo.tasks import (
+    Classifier,
+    QuestionAnswerer,
+    SentencePairClassifier,
+    Tagger,
+    estimators,
+    not_fitted,
+)
 from elmo.tasks.classification.classification_task import LabelPrediction
 from elmo.tasks.task_config import TaskConfig
 from elmo.train.loop import train
@@ -111,6 +118,25 @@ def test_tagger_with_fine_tuned_elmo_predicts_and_loads(tmp_path):
     # The training folder has the format of `elmo task fit`.
     loaded = Tagger.load(tmp_path / "run")
     assert loaded.predict(SENTENCES) == tagger.predict(SENTENCES)
+
+
+def test_estimators_say_how_to_pass_spacy_objects(fitted):
+    spacy = pytest.importorskip("spacy")
+    doc = spacy.blank("en")("A boring film.")
+    words = r"Pass the words of a spaCy object: \[token\.text for token in doc"
+    for texts, problem in (
+        ([doc], "Text 0 has type Doc"),
+        (["a", doc[:2]], "Text 1 has type Span"),
+        ([list(doc)], "Text 0 contains spaCy objects, not strings"),
+    ):
+        with pytest.raises(InputError, match=rf"{problem}\. {words}"):
+            fitted.predict(texts)
+        with pytest.raises(InputError, match=rf"{problem}\. {words}"):
+            Tagger(**OPTIONS).fit(texts, [["O"]] * len(texts))
+    with pytest.raises(InputError, match=rf"Text 0 contains spaCy objects, not strings\. {words}"):
+        SentencePairClassifier(**OPTIONS).fit([("a", doc)], ["x"])
+    with pytest.raises(InputError, match=r"list of words \(got type int: 3\)"):
+        fitted.predict([3])
 
 
 def test_tagger_predicts_names_of_one_word_after_training_on_names_of_two():

@@ -115,6 +115,34 @@ def test_relative_path_of_frozen_elmo_is_saved_as_absolute(tmp_path, monkeypatch
     assert load_fitted_task(tmp_path / "model").config.elmo.model == str(tmp_path / "elmo")
 
 
+@pytest.mark.parametrize("is_run", [True, False])
+def test_frozen_elmo_that_was_moved_with_the_task_is_found_next_to_it(tmp_path, is_run):
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    elmo = write_elmo(before / "elmo")
+    fitted = make_fitted_task(tmp_path, model=elmo)
+    fitted.save(before / "run" / "model" if is_run else before / "run")
+    if is_run:
+        (before / "run" / "config.yaml").touch()
+    before.rename(after)
+    moved = load_fitted_task(after / "run")
+    assert [p.label for p in moved.predict(LABELED)] == [p.label for p in fitted.predict(LABELED)]
+    # The new path is saved.
+    moved.save(tmp_path / "elsewhere" / "copy")
+    assert load_fitted_task(tmp_path / "elsewhere" / "copy").config.elmo.model == str(
+        after / "elmo"
+    )
+    write_elmo(after / "elmo", seed=1)
+    with pytest.raises(ConfigError, match=f"a different ELMo model than the current {after}/elmo"):
+        load_fitted_task(after / "run")
+    (after / "elmo").rename(after / "other")
+    expected = (
+        rf"run(/model)? needs the ELMo model .* neither {elmo} nor {after}/elmo exists\. Copy"
+    )
+    with pytest.raises(ConfigError, match=expected):
+        load_fitted_task(after / "run")
+
+
 def test_fine_tuned_elmo_is_loaded_from_model_folder(tmp_path):
     name = write_elmo(tmp_path / "elmo")
     make_fitted_task(tmp_path, model=name, use="tuned").save(tmp_path / "model")

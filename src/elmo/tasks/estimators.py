@@ -37,7 +37,7 @@ from elmo.tasks.task_config import TaskConfig
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.trained_model import TrainedModel
 from elmo.text.line_splitter import SplitFunction
-from elmo.text.text_values import check_not_missing, is_missing, iterate_sentences
+from elmo.text.text_values import check_no_spacy, check_not_missing, is_missing, iterate_sentences
 from elmo.train.devices import run_device
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
@@ -123,7 +123,13 @@ class TrainedEstimator(Estimator[Answer]):
         return self
 
     def answers(self, texts: Iterable[Input]) -> list[Answer]:
-        """Return the complete prediction for each text, including probabilities or scores.
+        """Return the complete prediction for each text.
+
+        Classifier, SentencePairClassifier: the label, and the probability of each label.
+        Tagger: a tuple of tags, without scores.
+        QuestionAnswerer: the answer, its position in the passage, and its score.
+        SemanticRoleLabeler: the word indices of the predicates, and their frames.
+        CoreferenceResolver: a tuple of clusters.
 
         The prediction for a text without words is empty: no label, no tags, no answer.
         """
@@ -182,16 +188,18 @@ class TrainedEstimator(Estimator[Answer]):
 
     def _example(self, text: Input, split: SplitFunction, number: int) -> Example[object]:
         """Convert a text to an example without a target."""
+        check_no_spacy(text, f"Text {number}")
         task = task_class(self.task)
         texts = cast(tuple[Text, ...], (text,) if task.n_inputs == 1 else tuple(text))
         if len(texts) != task.n_inputs:
             raise InputError(f"Item {number} has {len(texts)} texts (expected {task.n_inputs}).")
         for value in texts:
             check_not_missing(value, f"Text {number}")
+            check_no_spacy(value, f"Text {number}")
         if not all(map(_is_text, texts)):
             raise InputError(
-                f"Text {number} must be a string or a list of words (got "
-                f"{shortened(repr(text), 60)})."
+                f"Text {number} must be a string or a list of words (got type "
+                f"{type(text).__name__}: {shortened(repr(text), 60)})."
             )
         return task.make_example(texts, split)
 

@@ -22,6 +22,7 @@ from elmo.tasks.core.task import Task
 from elmo.tasks.core.task_model import MixShares
 from elmo.tasks.task_classes import check_targets
 from elmo.tasks.task_config import TaskConfig
+from elmo.train.run_folder import CONFIG as RUN_CONFIG
 from elmo.train.run_folder import MODEL
 
 LabelType = Literal["str", "int", "bool"]
@@ -164,6 +165,34 @@ def _with_absolute_elmo_path(config: TaskConfig) -> TaskConfig:
     return replace(config, elmo=replace(config.elmo, model=os.path.abspath(model)))
 
 
+def _path_next_to_task(folder: Path, config: TaskConfig) -> Path | None:
+    """Return where a moved ELMo model is looked for: next to the task, with its recorded name.
+
+    Args:
+        folder: Model folder of the task; the task itself is the training folder around it, if any.
+        config: Options in the model folder.
+
+    Returns:
+        The path, or None if the model has no recorded path or is still there.
+    """
+    model = config.elmo.model
+    is_moved = model is not None and os.path.isabs(model) and not Path(model).exists()
+    if model is None or not is_moved or config.elmo.use == "tuned":
+        return None
+    task = folder.absolute()
+    if task.name == MODEL and (task.parent / RUN_CONFIG).is_file():
+        task = task.parent
+    return task.parent / Path(model).name
+
+
+def _with_moved_elmo(folder: Path, config: TaskConfig) -> TaskConfig:
+    """Return the config with the path of an ELMo model that was moved together with the task."""
+    path = _path_next_to_task(folder, config)
+    if path is None or not path.exists():
+        return config
+    return replace(config, elmo=replace(config.elmo, model=str(path)))
+
+
 def model_folder(folder: Path) -> Path:
     """Return the model folder; `folder` can be that folder or the training folder around it."""
     is_inside = not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file()
@@ -205,7 +234,7 @@ def read_record(folder: Path) -> ModelRecord:
     except ConfigError as error:
         raise FormatError(str(error)) from None
     return ModelRecord(
-        config=config,
+        config=_with_moved_elmo(folder, config),
         labels=cast(list[str], record["labels"]),
         task_settings=cast(dict[str, object], record["task_settings"]),
         facts=cast(Facts, record["facts"]),
@@ -233,6 +262,12 @@ def load_matching_elmo(
     if tuned:
         loaded = LoadedELMo(ELMo.from_pretrained(folder / TUNED))
     elif loaded is None:
+        if path := _path_next_to_task(folder, config):
+            raise ConfigError(
+                f"{folder} needs the ELMo model that it was trained with, but neither "
+                f"{config.elmo.model} nor {path} exists. Copy or rename the ELMo model to one of "
+                "these paths."
+            )
         loaded = load_elmo(config.elmo)
     if loaded is None or loaded.fingerprint == record.fingerprint:
         return loaded

@@ -78,6 +78,22 @@ def check_not_missing(value: Any, label: str) -> None:
         )
 
 
+def check_no_spacy(value: Any, label: str) -> None:
+    """Raise `InputError` if a value is a spaCy object or contains such objects.
+
+    Args:
+        value: A text, or a list of words.
+        label: What the value is, for error messages.
+    """
+    if _is_spacy(value):
+        problem = f"has type {type(value).__name__}"
+    elif isinstance(value, list | tuple) and any(map(_is_spacy, value)):
+        problem = "contains spaCy objects, not strings"
+    else:
+        return
+    raise InputError(f"{label} {problem}. Pass the words of a spaCy object: {_SPACY_WORDS}.")
+
+
 def check_string(text: Any, function: str) -> None:
     """Raise `InputError` if the argument of a function for a single text is not a string."""
     if isinstance(text, str):
