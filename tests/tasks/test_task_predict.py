@@ -123,11 +123,30 @@ def test_predict_reads_the_words_of_conll_files(elmo, tagger, classifier, tmp_pa
         assert [record["tags"] for record in records] == [["B-PER", "O"], ["O"]]
     assert failed(elmo("predict", classifier, path), 2, "only supported for tagging")
     assert failed(elmo("predict", tagger, path, "--pretokenized"), 2, "has no effect")
-    (tmp_path / "in.txt").write_text("Kim N O\n\nnobody N O\n")
+    (tmp_path / "in.txt").write_text("Kim\n\nnobody\n.\n\n,\n")
     caplog.clear()
     result = elmo("predict", tagger, tmp_path / "in.txt", tmp_path / "out.jsonl")
-    assert result.stdout.endswith("predictions for 3 texts, 1 of them without words\n")
+    assert result.stdout.endswith("predictions for 6 texts, 2 of them without words\n")
     assert "If the file has one word per line, its name must end in .conll." in caplog.text
+    assert "--pretokenized" not in caplog.text
+
+
+def test_predict_recognizes_a_conll_file_by_its_content(elmo, tagger, tmp_path, caplog):
+    path = tmp_path / "test.txt"
+    path.write_text("Kim B-PER\nwent O\n. O\n\nnobody O\n")
+    result = elmo("predict", tagger, path, tmp_path / "out.conll")
+    assert "test.txt has one word per line and is read as a CoNLL file" in result.stderr
+    written = (tmp_path / "out.conll").read_text()
+    assert [line.split("\t")[0] for line in written.split("\n")] == [
+        *("Kim", "went", ".", "", "nobody", "", "")
+    ]
+    assert not caplog.messages
+    assert failed(elmo("predict", tagger, path, "--pretokenized"), 2, "test.txt is a CoNLL file")
+    # Other tags, or no blank line between sentences.
+    for content in ("Kim saw\nLee ran\n\nBo left\n", "Kim O\nwent O\n"):
+        path.write_text(content)
+        result = elmo("predict", tagger, path)
+        assert json.loads(result.stdout.splitlines()[0])["words"] == content.split()[:2]
 
 
 @pytest.mark.parametrize(

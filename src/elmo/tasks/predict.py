@@ -19,11 +19,14 @@ from elmo.tasks.classification.classification_task import Classification
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.label_report import LabelReport
 from elmo.tasks.files.raw_text import with_placeholder
+from elmo.tasks.files.text_lines import first_lines
 from elmo.tasks.load_examples import read_examples
 from elmo.tasks.load_fitted import Fitted, load_fitted_task
 from elmo.tasks.prediction_output import PredictionOutput
 from elmo.tasks.prediction_tables import InputRow, conll_examples, input_table
-from elmo.text.input_lines import decoded_lines, label_of, opened_input
+from elmo.tasks.tagging.column_files import has_columns
+from elmo.tasks.trained_model import TrainedModel
+from elmo.text.input_lines import STDIN, decoded_lines, label_of, opened_input
 from elmo.text.line_splitter import TextCheck
 
 logger = logging.getLogger(__name__)
@@ -113,12 +116,12 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
     n_texts = n_empty = 0
     with opened_input(config.input) as file, _opened_output(config.out) as out:
         table = None
-        pairs: Iterable[RowExample] | None = conll_examples(config, fitted.config)
+        pairs: Iterable[RowExample] | None = conll_examples(config, fitted.config, _labels(fitted))
         if pairs is None:
             table = input_table(config, fitted.config)
             lines = decoded_lines(file, config.input, config.encoding)
             rows = table.rows if table else _rows(lines, config.input, fitted.task.n_inputs)
-            pairs = _examples(fitted, rows, config)
+            pairs = _examples(fitted, rows, config, has_check=not _may_be_conll(config, fitted))
         out.write(output.header(table.columns if table else None))
         for batch in _batches(pairs):
             examples = [example for _, example in batch]
@@ -131,6 +134,16 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
     if n_empty and (config.out == "-" or fitted.config.task == "tagging"):
         _warn_about_empty(n_texts, n_empty, fitted.config.task)
     return TaskPredictResult(n_texts, config.out, n_empty)
+
+
+def _may_be_conll(config: TaskPredictConfig, fitted: Fitted) -> bool:
+    """Whether the lines of a file can be words: then advice about tokenized text would be wrong."""
+    is_file = fitted.config.task == "tagging" and config.input != STDIN
+    return is_file and has_columns(first_lines(config.input, config.encoding))
+
+
+def _labels(fitted: Fitted) -> Sequence[str]:
+    return fitted.labels if isinstance(fitted, TrainedModel) else ()
 
 
 def _warn_about_empty(n_texts: int, n_empty: int, task: str) -> None:
@@ -173,16 +186,23 @@ def _rows(lines: Iterable[str], name: str, n_texts: int) -> Iterator[InputRow]:
 
 
 def _examples(
-    fitted: Fitted, rows: Iterable[InputRow], config: TaskPredictConfig
+    fitted: Fitted, rows: Iterable[InputRow], config: TaskPredictConfig, *, has_check: bool
 ) -> Iterator[RowExample]:
-    """Yield each row and its example."""
+    """Yield each row and its example.
+
+    Args:
+        fitted: The model.
+        rows: The rows.
+        config: Options of the command.
+        has_check: Whether to warn if the texts look raw or tokenized, unlike the options.
+    """
     pretokenized = config.pretokenized
     split = splitter(fitted.config, fitted.elmo, pretokenized=pretokenized)
     tokenizer = task_tokenizer(fitted.config, fitted.elmo)
     check = TextCheck(tokenizer, pretokenized=pretokenized, remedy=FIT_REMEDY)
     for number, row in enumerate(rows, start=1):
         for text in row.texts:
-            if isinstance(text, str):
+            if has_check and isinstance(text, str):
                 check.add(text)
         try:
             example = fitted.task.make_example(row.texts, split)

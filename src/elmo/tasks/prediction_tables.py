@@ -8,15 +8,17 @@ from typing import NamedTuple
 from elmo.config import TaskPredictConfig
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError
+from elmo.progress import progress_message
 from elmo.tasks.core.example import Example
 from elmo.tasks.files.delimited_tables import column_names, table_records
 from elmo.tasks.files.json_records import field_names, field_value, records, text_value
-from elmo.tasks.files.text_lines import read_text
+from elmo.tasks.files.text_lines import first_lines, read_text
 from elmo.tasks.load_examples import WORD_FIELDS, column_list
 from elmo.tasks.sentence_pairs.sentence_pair_files import TEXTS
-from elmo.tasks.tagging.column_files import read_conll, read_conllu
+from elmo.tasks.tagging.column_files import has_tagged_columns, read_conll, read_conllu
 from elmo.tasks.task_config import TaskConfig
 from elmo.text.column_names import matching_name
+from elmo.text.input_lines import STDIN
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")
@@ -114,20 +116,25 @@ def _json_rows(
 
 
 def conll_examples(
-    config: TaskPredictConfig, task: TaskConfig
+    config: TaskPredictConfig, task: TaskConfig, labels: Sequence[str]
 ) -> list[tuple[InputRow, Example[object]]] | None:
     """Return the sentences of a CoNLL or CoNLL-U file without tags, as rows and examples.
 
     Args:
         config: Options of the command.
         task: Options of the model.
+        labels: Labels of the model.
 
     Returns:
-        The sentences, or None if the file has another extension.
+        The sentences, or None if neither the extension nor the content is that of such a file.
     """
     suffix = _suffix(config.input)
     if suffix not in (*CONLL_SUFFIXES, _CONLLU_SUFFIX):
-        return None
+        is_other = config.input == STDIN or suffix in (*_JSON_SUFFIXES, *_TABLE_SUFFIXES)
+        if task.task != "tagging" or is_other:
+            return None
+        if not has_tagged_columns(first_lines(config.input, config.encoding), labels):
+            return None
     if task.task != "tagging":
         raise ConfigError(
             f"{config.input}: CoNLL files are only supported for tagging, and {config.model} is a "
@@ -139,6 +146,8 @@ def conll_examples(
             raise ConfigError(
                 f"{flag} has no effect: {config.input} is a CoNLL file, with one word per line."
             )
+    if suffix not in (*CONLL_SUFFIXES, _CONLLU_SUFFIX):
+        progress_message(f"{config.input} has one word per line and is read as a CoNLL file.")
     read = read_conllu if suffix == _CONLLU_SUFFIX else read_conll
     examples = read(Path(config.input), tags=None, encoding=config.encoding)
     return [

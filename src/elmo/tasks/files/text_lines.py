@@ -2,6 +2,7 @@
 
 import codecs
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from elmo.corpus.compressed_files import READ_ERRORS, decompressed
@@ -14,6 +15,8 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
+# Number of lines by which the format of a file is guessed.
+SAMPLE_LINES = 1000
 # Line between the documents of a CoNLL file.
 DOCUMENT = "-DOCSTART-"
 
@@ -95,6 +98,17 @@ def split_lines(text: str) -> list[str]:
 def read_lines(path: Path, encoding: str | None = None) -> list[str]:
     """Read the lines of a file, without line endings."""
     return split_lines(read_text(path, encoding))
+
+
+def first_lines(name: str, encoding: str | None = None) -> list[str]:
+    """Return up to `SAMPLE_LINES` lines of a file, to guess its format; [] if it is not text."""
+    path = Path(name)
+    try:
+        with path.open("rb") as raw, decompressed(path.name, raw) as file:
+            lines = [line.rstrip(b"\r\n") for line in islice(file, SAMPLE_LINES)]
+        return [line.decode(encoding or "utf-8-sig") for line in lines]
+    except (*READ_ERRORS, LookupError, UnicodeError):
+        return []
 
 
 def is_blank(line: str) -> bool:

@@ -1,11 +1,13 @@
 """Readers for CoNLL-style files: one word per line, blank lines between sentences."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.core.example import Example, WordLines, gold
-from elmo.tasks.files.text_lines import NumberedLine, read_lines, split_sentence_lines
+from elmo.tasks.files.text_lines import NumberedLine, is_blank, read_lines, split_sentence_lines
+from elmo.tasks.tagging.spans import span_labels
 
 # Names of the columns of CoNLL-U.
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -115,16 +117,47 @@ def read_conllu(
     return examples
 
 
+def has_columns(lines: list[str]) -> bool:
+    """Whether lines can be CoNLL columns: the same number in each, blank lines between sentences.
+
+    Args:
+        lines: First lines of a file.
+    """
+    sentences = list(split_sentence_lines(lines))
+    widths = {len(_columns_of(line)) for sentence in sentences for _, line in sentence}
+    return len(sentences) > 1 and len(widths) == 1
+
+
+def has_tagged_columns(lines: list[str], labels: Sequence[str]) -> bool:
+    """Whether lines are CoNLL columns of which the last contains mostly tags of a model.
+
+    Args:
+        lines: First lines of a file.
+        labels: Tags that the model can predict; the tags of the file can have another scheme.
+    """
+    if not has_columns(lines):
+        return False
+    rows = [_columns_of(line) for line in lines if not is_blank(line)]
+    types = span_labels(labels) - {""}
+    known = sum(row[-1] in labels or row[-1].partition("-")[2] in types for row in rows)
+    return len(rows[0]) > 1 and known >= len(rows) / 2
+
+
 def _location(path: Path, sentence: list[NumberedLine], words: list[NumberedLine]) -> WordLines:
     """Return the locations of a sentence and its words, for error messages."""
     return WordLines(path, sentence[0][0], tuple(number for number, _ in words))
 
 
-def _split(path: Path, number: int, line: str) -> list[str]:
+def _columns_of(line: str) -> list[str]:
     """Split a line into columns at tabs or, if there are none, at spaces."""
     if "\t" not in line:
         return [column for column in line.split(" ") if column]
-    row = [column.strip(" ") for column in line.split("\t")]
+    return [column.strip(" ") for column in line.split("\t")]
+
+
+def _split(path: Path, number: int, line: str) -> list[str]:
+    """Split a line into columns that are not empty."""
+    row = _columns_of(line)
     if not all(row):
         raise FormatError(f"{path}, line {number}: a column is empty: {line!r}")
     return row
