@@ -18,11 +18,13 @@ from elmo.compat.allennlp import ElmoEmbedder
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.embed.embedder import ELMo
 from elmo.formats import bilm_hdf5
-from elmo.inference.engine import Engine
-from elmo.inference.engine_slot import CHECKSUM_POSITIONS
+from elmo.inference.engine import Engine, compile_kernels
+from elmo.inference.engine_slot import CHECKSUM_POSITIONS, EngineSlot
 from elmo.inference.word_cache import WordCache
 from elmo.kernels.native_ffi import can_compute
 from elmo.kernels.native_kernels import NativeKernels
+from elmo.kernels.torch_kernels import AUTO_KERNELS
+from elmo.kernels.weight_snapshot import WeightSnapshot
 
 # Widths that the native kernels support.
 CONFIG = ModelConfig(
@@ -439,6 +441,32 @@ def test_functional_call_uses_the_given_weights_and_keeps_the_engine():
         assert torch.equal(elmo(ids).layers, before)
         elmo.get_parameter(name).mul_(2)
         torch.testing.assert_close(elmo(ids).layers, other, rtol=0, atol=1e-5)
+
+
+class Subclass(torch.Tensor):
+    """A tensor whose memory does not have the layout of its shape, as far as kernels know."""
+
+
+def test_tensor_subclasses_and_modules_without_parameters_run_with_pytorch():
+    elmo = make_elmo()
+    ids = elmo.character_ids(SHORT)
+    with torch.no_grad():
+        expected = elmo(ids).layers
+        name = "network.bilm.forward_lstm.layers.0.weight_hh"
+        wrapped = {name: elmo.get_parameter(name).detach().clone().as_subclass(Subclass)}
+        actual = torch.func.functional_call(elmo, wrapped, (ids,)).layers
+    torch.testing.assert_close(actual.as_subclass(torch.Tensor), expected, rtol=0, atol=1e-5)
+    assert not WeightSnapshot(wrapped.values()).covers(wrapped.values())
+    assert EngineSlot().kernels([]) is AUTO_KERNELS
+    assert compile_kernels([]) is AUTO_KERNELS
+
+
+def test_weights_without_memory_are_not_covered():
+    weight = torch.ones(3)
+    snapshot = WeightSnapshot([weight])
+    assert snapshot.covers([weight])
+    weight.untyped_storage().resize_(0)
+    assert not snapshot.covers([weight])
 
 
 def test_vmap_under_no_grad_does_not_read_batched_tensors():

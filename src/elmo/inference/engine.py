@@ -120,7 +120,11 @@ def compile_kernels(weights: Iterable[Tensor], kernels: Kernels = AUTO_KERNELS) 
         kernels: Kernels for operations that the native library does not support.
     """
     named = {str(number): weight for number, weight in enumerate(weights)}
-    first = next(iter(named.values()))
-    if first.device.type != "cpu" or first.dtype != torch.float32:
+    if not named or not is_float32_on_cpu(named["0"]):
         return kernels
     return Engine.compile(named, kernels=kernels).kernels
+
+
+def is_float32_on_cpu(weight: Tensor) -> bool:
+    """Whether the native library can read a weight without conversion."""
+    return weight.device.type == "cpu" and weight.dtype == torch.float32

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from elmo.inference.engine import Engine
+from elmo.inference.engine import Engine, is_float32_on_cpu
 from elmo.inference.precision import ResolvedPrecision, resolve_precision
 from elmo.kernels.native_ffi import NumberFormat, can_compute
 from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
@@ -75,8 +75,9 @@ class EngineSlot:
         first = next(iter(weights.values()))
         resolved = resolve_precision(precision, first.dtype, first.device)
         if any(type(weight) is not nn.Parameter for weight in weights.values()):
-            # Replaced for a single call, by `functional_call` for example.
-            return Engine.compile(weights, precision, kernels=self._kernels)
+            # Replaced for a single call, by `functional_call` for example: nothing is packed.
+            empty = WeightSnapshot()
+            return Engine.compile(weights, precision, kernels=self._kernels, snapshot=empty)
         is_long = n_positions >= CHECKSUM_POSITIONS[resolved.number_format]
         compare = _used_weights(weights, n_layers) if is_long else []
         snapshot = self._snapshot.updated(weights.values(), compare=compare)
@@ -121,10 +122,9 @@ class EngineSlot:
         ):
             return self._kernels
         rest = iter(weights)
-        first = next(rest)
-        is_supported = first.device.type == "cpu" and first.dtype == torch.float32
+        first = next(rest, None)  # FSDP can leave a module without parameters
         # The library is only compiled if it can be used.
-        if not is_supported or not can_compute("float32"):
+        if first is None or not is_float32_on_cpu(first) or not can_compute("float32"):
             return self._kernels
         named = {str(number): weight for number, weight in enumerate((first, *rest))}
         return self.engine(named, None, n_positions).kernels

@@ -11,7 +11,8 @@ from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from elmo.kernels.native_library import library
 from elmo.kernels.native_threads import run_tasks
@@ -104,9 +105,13 @@ class WeightSnapshot:
     """
 
     def __init__(self, weights: Iterable[Tensor] = ()) -> None:
-        """Record weights; copies are made on first use."""
+        """Record weights; copies are made on first use.
+
+        Args:
+            weights: Weights. Tensor subclasses, such as distributed tensors, are left out.
+        """
         self.identity = object()
-        self._sources = {id(weight): _Source(weight) for weight in weights}
+        self._sources = {id(weight): _Source(weight) for weight in weights if is_plain(weight)}
 
     def updated(
         self, weights: Iterable[Tensor], *, compare: Iterable[Tensor] = ()
@@ -149,8 +154,11 @@ class WeightSnapshot:
         return snapshot
 
     def covers(self, weights: Iterable[Tensor | None]) -> bool:
-        """Whether all given weights belong to the snapshot."""
-        return all(weight is None or id(weight) in self._sources for weight in weights)
+        """Whether all given weights belong to the snapshot and have memory."""
+        return all(
+            weight is None or (id(weight) in self._sources and weight.data_ptr() != 0)
+            for weight in weights
+        )
 
     def use(self, weights: Iterable[Tensor]) -> None:
         """Take the checksums of weights from which results are computed that outlive a call."""
@@ -180,6 +188,11 @@ class WeightSnapshot:
                     kept = first.copies[layout] = (key, make())
         value: T = kept[1]
         return value
+
+
+def is_plain(weight: Tensor) -> bool:
+    """Whether a weight is an ordinary tensor in memory, which the native library can read."""
+    return type(weight) in (Tensor, nn.Parameter) and weight.layout == torch.strided
 
 
 def checksum(weight: Tensor) -> int | None:
