@@ -17,12 +17,12 @@ from pathlib import Path
 import torch
 from pos_probe import TaggedText, tag_accuracies
 from sense_probe import SenseData, sense_accuracy
+from vector_geometry import geometry
 
 from elmo import ELMo
 from elmo.config import ReadingConfig
 from elmo.corpus.sentence_reader import read_sentences
 from elmo.errors import ConfigError, ElmoError, FormatError
-from elmo.evaluate.geometry import geometry
 from elmo.evaluate.probe_vectors import Encode
 from elmo.kernels.device import default_device
 from elmo.model.initialization import initialize

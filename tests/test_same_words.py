@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from elmo import ELMo, cli, open_embeddings
-from elmo.evaluate import perplexity
+from elmo.evaluate import evaluate_model
 
 TEXTS = {
     "small-en": (
@@ -53,9 +53,9 @@ def test_raw_text_has_the_same_words_in_python_and_all_commands(
         assert open_embeddings(tmp_path / out)[0].words == words
 
     evaluated = []
-    tables = perplexity.model_tables
+    tables = evaluate_model.model_tables
     monkeypatch.setattr(
-        perplexity,
+        evaluate_model,
         "model_tables",
         lambda model, distinct: evaluated.append(next(distinct.parts())) or tables(model, distinct),
     )

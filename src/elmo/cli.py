@@ -125,7 +125,7 @@ COMMANDS = {
         presets={"preset": ""},
     ),
     "finetune": Command(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
-    "evaluate": Command(EvaluateConfig, "elmo.evaluate.perplexity:evaluate", ("text",)),
+    "evaluate": Command(EvaluateConfig, "elmo.evaluate.evaluate_model:evaluate", ("text",)),
 }
 GROUPS = {"task": "Train and use models for supervised tasks."}
 

@@ -26,10 +26,9 @@ from elmo.corpus.sentence_reader import corpus_of
 from elmo.corpus.shards import HEADER, CorpusHeader, Split
 from elmo.errors import ConfigError, ElmoError
 from elmo.evaluate import perplexity
+from elmo.evaluate.evaluate_model import EvaluateResult, evaluate
 from elmo.evaluate.perplexity import (
-    EvaluateResult,
     Perplexity,
-    evaluate,
     exp,
     measure,
     model_tables,
@@ -552,7 +551,7 @@ def write_corpus(folder):
         counts["shards"][name] = 1
         counts["n_words"][name] = split.n_words
         counts["n_sentences"][name] = split.n_sentences
-    reading = perplexity.ReadingConfig(tokenizer="whitespace")
+    reading = ReadingConfig(tokenizer="whitespace")
     (folder / HEADER).write_bytes(CorpusHeader(1, reading, **counts).to_bytes())
     return str(folder)
 

@@ -9,7 +9,7 @@ from elmo.config import EvaluateConfig
 from elmo.demo.sense_neighbors import load_occurrences
 from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError
-from elmo.evaluate.perplexity import evaluate
+from elmo.evaluate.evaluate_model import evaluate
 from elmo.formats import bundled, hub, model_folder
 from elmo.formats.load import read
 from elmo.formats.training_record import HELDOUT_PERPLEXITY

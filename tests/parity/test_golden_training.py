@@ -16,7 +16,7 @@ from elmo.config import (
     StreamConfig,
 )
 from elmo.corpus.token_tables import SegmentBatch, TokenTables, distinct
-from elmo.evaluate.perplexity import evaluate
+from elmo.evaluate.evaluate_model import evaluate
 from elmo.formats import bilm_hdf5
 from elmo.formats.bilm_tf import hdf5_name
 from elmo.model.losses import log_expected_count, sampled_losses

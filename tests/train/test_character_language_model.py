@@ -10,7 +10,7 @@ from elmo import ELMo
 from elmo.config import CorpusConfig, EvaluateConfig, PrepareConfig, PretrainConfig, ReadingConfig
 from elmo.config.serialization import load_config, presets
 from elmo.corpus.prepare_corpus import prepare
-from elmo.evaluate.perplexity import evaluate
+from elmo.evaluate.evaluate_model import evaluate
 from elmo.formats.load import read
 from elmo.train.pretrain_model import pretrain
 

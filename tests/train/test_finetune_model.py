@@ -23,7 +23,7 @@ from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.shards import Corpus, WholeText
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
-from elmo.evaluate.perplexity import evaluate
+from elmo.evaluate.evaluate_model import evaluate
 from elmo.formats import model_folder
 from elmo.formats.load import read, read_accumulators
 from elmo.text.vocabulary import Vocabulary

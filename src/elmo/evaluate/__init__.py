@@ -1,14 +1,14 @@
-"""Evaluation of language models by perplexity and of word vectors by their geometry."""
+"""Evaluation of language models by perplexity."""
 
 from typing import TYPE_CHECKING, Any
 
 from elmo.lazy import fetch
 
 if TYPE_CHECKING:
-    from elmo.evaluate.perplexity import evaluate
+    from elmo.evaluate.evaluate_model import evaluate
 
 __all__ = ["evaluate"]
 
 
 def __getattr__(name: str) -> Any:
-    return fetch(name, {"evaluate": "elmo.evaluate.perplexity"}, __name__)
+    return fetch(name, {"evaluate": "elmo.evaluate.evaluate_model"}, __name__)

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from vector_geometry import geometry
 
 from elmo.errors import InputError
 from elmo.evaluate import probe_vectors
-from elmo.evaluate.geometry import geometry
 
 RNG = np.random.default_rng(3)
 TEXT = [
