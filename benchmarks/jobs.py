@@ -17,7 +17,8 @@ from machine import describe
 from elmo.config import EmbedConfig
 from elmo.embed import JobResult, embed
 from elmo.embed.embed_result import format_count, format_size
-from elmo.embed.job_folder import ShardRecord, read_json
+from elmo.embed.job_folder import read_json
+from elmo.embed.job_records import ShardRecord
 
 MACHINES = (4, 16, 64)
 BILLION = 10**9

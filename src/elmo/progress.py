@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
-from types import TracebackType
 from typing import Any
 
 # Seconds between two plain lines, to keep logs short.
@@ -110,12 +109,7 @@ class Progress:
             self._bar = RichBar(self.description, self.total, self.unit, self._before)
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()

@@ -15,22 +15,27 @@ from elmo.config.renamed import (
     upgrade,
 )
 from elmo.config.serialization import from_dict, load_config, to_dict
-from elmo.embed.job_folder import JobSettings
+from elmo.embed.job_records import JobSettings
 from elmo.errors import ConfigError
 from elmo.tasks.question_answering.question_answering_options import QuestionAnsweringOptions
 from elmo.tasks.task_config import TaskConfig
 
 
+def config_class(name):
+    others = {cls.__name__: cls for cls in (TaskConfig, JobSettings)}
+    return others.get(name) or getattr(configs, name)
+
+
 @pytest.mark.parametrize("name", sorted(RENAMED_FIELDS))
 def test_renamed_fields_refer_to_existing_classes_and_fields(name):
-    fields = {item.name for item in dataclasses.fields(getattr(configs, name, TaskConfig))}
+    fields = {item.name for item in dataclasses.fields(config_class(name))}
     assert set(RENAMED_FIELDS[name].values()) <= fields
     assert not set(RENAMED_FIELDS[name]) & fields
 
 
 @pytest.mark.parametrize(("name", "field"), sorted(RENAMED_VALUES))
 def test_renamed_values_belong_to_existing_fields(name, field):
-    assert field in {item.name for item in dataclasses.fields(getattr(configs, name, TaskConfig))}
+    assert field in {item.name for item in dataclasses.fields(config_class(name))}
 
 
 @pytest.mark.parametrize("name", sorted(REMOVED_FIELDS))
@@ -80,9 +85,7 @@ def test_from_dict_accepts_old_task_config_names_in_all_sections():
 
 @pytest.mark.parametrize("name", sorted(NEGATED_FIELDS))
 def test_negated_fields_refer_to_existing_switches(name):
-    cls = getattr(configs, name, JobSettings)
-    assert cls.__name__ == name
-    fields = {item.name: item.type for item in dataclasses.fields(cls)}
+    fields = {item.name: item.type for item in dataclasses.fields(config_class(name))}
     assert all(fields[new] is bool for new in NEGATED_FIELDS[name].values())
 
 

@@ -17,7 +17,8 @@ from elmo.embed.disk_space import estimated_bytes
 from elmo.embed.embed_result import JobResult
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import EncodingRun
-from elmo.embed.job_folder import JobFolder, ShardRecord, read_plan
+from elmo.embed.job_folder import JobFolder, read_plan
+from elmo.embed.job_records import ShardRecord
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.files import locked
 from elmo.model.bilm import BiLMOutput

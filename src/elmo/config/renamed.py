@@ -38,6 +38,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
     },
     "PretrainConfig": {"regular": "regularization"},
     "FinetuneConfig": {"regular": "regularization"},
+    "JobSettings": {"dtype": "precision"},
 }
 # Old to new names of options that belong to one task and were elsewhere before.
 RENAMED_OPTIONS = {

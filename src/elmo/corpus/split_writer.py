@@ -1,7 +1,6 @@
 """Writing of the shards of a split, and selection of held-out sentences."""
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -40,12 +39,7 @@ class SplitWriter:
         """Return the writer."""
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the last shard."""
         self._close()
 

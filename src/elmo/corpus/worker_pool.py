@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any
 
 from elmo.child_processes import Child, ChildEnded
@@ -62,19 +61,14 @@ class WorkerPool:
                 self._children.append(Child(BlockWorker, job, number))
                 self._idle.put(self._children[-1])
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
 
     def __enter__(self) -> "WorkerPool":
         """Return the pool."""
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Kill the worker processes; finished results are already in files."""
         for child in self._children:
             child.kill()

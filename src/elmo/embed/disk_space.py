@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from elmo.embed.embed_result import format_size
-from elmo.embed.job_folder import JobPlan
+from elmo.embed.job_records import JobPlan
 from elmo.embed.job_texts import ShardTask
 from elmo.errors import OutputError
 

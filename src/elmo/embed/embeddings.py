@@ -7,13 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import overload
 
 import numpy as np
 
 from elmo.embed.host_arrays import HostArray
-from elmo.embed.job_folder import SHARDS, FinishedShard, JobManifest, read_manifest, sha256_of
+from elmo.embed.job_folder import SHARDS, read_manifest, sha256_of
+from elmo.embed.job_records import FinishedShard, JobManifest
 from elmo.embed.vector_readers import VectorReader, open_reader, read_errors_of
 from elmo.errors import ConfigError, FormatError, shortened
 from elmo.progress import format_count
@@ -143,12 +143,7 @@ class Embeddings:
         """Return the instance itself."""
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the files."""
         self.close()
 

@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from threading import Lock, Thread
-from types import TracebackType
 
 from elmo.child_processes import Child, ChildEnded
-from elmo.embed.job_folder import ShardRecord
+from elmo.embed.job_records import ShardRecord
 from elmo.embed.job_texts import ShardTask
 from elmo.embed.shard_worker import ShardJob, ShardWorker
 from elmo.errors import OutputError
@@ -67,12 +66,7 @@ class LocalWorkers:
         """Return the instance itself."""
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Kill all worker processes; finished shards remain on disk."""
         with self._lock:
             self._is_closing = True

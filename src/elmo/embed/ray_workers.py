@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from elmo.child_processes import portable
-from elmo.embed.job_folder import SHARDS, ShardRecord
+from elmo.embed.job_folder import SHARDS
+from elmo.embed.job_records import ShardRecord
 from elmo.embed.job_texts import ShardTask
 from elmo.embed.local_workers import MAX_TRIES, workers_died_error
 from elmo.embed.shard_worker import ShardJob, ShardWorker

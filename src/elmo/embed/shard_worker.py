@@ -14,7 +14,8 @@ from elmo.embed.buffered_write import WINDOW_WORDS, Line, line_windows, write_in
 from elmo.embed.embedder import ELMo
 from elmo.embed.fingerprint import fingerprint
 from elmo.embed.input_rows import carried_names, parse_row
-from elmo.embed.job_folder import EXTENSIONS, SHARDS, JobFolder, JobSettings, ShardRecord, sha256_of
+from elmo.embed.job_folder import SHARDS, JobFolder, sha256_of
+from elmo.embed.job_records import EXTENSIONS, JobSettings, ShardRecord
 from elmo.embed.job_texts import ShardTask, ShardTaskReader
 from elmo.embed.layer_selection import pool
 from elmo.embed.pending_batch import VectorOverflow

@@ -24,12 +24,10 @@ from elmo.embed.job_folder import (
     ROWS,
     VERSION,
     JobFolder,
-    JobPlan,
-    JobSettings,
-    ShardRecord,
     check_same_job,
     check_same_texts,
 )
+from elmo.embed.job_records import JobPlan, JobSettings, ShardRecord
 from elmo.embed.job_texts import (
     InputText,
     ShardTask,

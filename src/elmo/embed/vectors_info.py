@@ -9,7 +9,8 @@ from safetensors import SafetensorError, safe_open
 from elmo.config.serialization import to_dict
 from elmo.embed.embed_result import format_size
 from elmo.embed.embeddings import SentenceVectors, open_embeddings
-from elmo.embed.job_folder import MANIFEST, PLAN, JobManifest
+from elmo.embed.job_folder import MANIFEST, PLAN
+from elmo.embed.job_records import JobManifest
 from elmo.embed.vector_readers import OTHER_KEYS
 from elmo.formats.info_and_convert import InfoResult
 from elmo.progress import format_count
