@@ -18,6 +18,7 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, InputError, MissingExtra
 from elmo.formats import model_folder
 from elmo.text import korean
+from elmo.text.tokenizer import EnglishTokenizer
 
 SENTENCES = [["He", "sat", "on", "the", "bank", "."], ["A", "bank"], []]
 
@@ -247,6 +248,12 @@ def test_tokenizer_splits_strings_and_is_saved_with_the_model(tmp_path, tiny):
     assert ELMo.from_pretrained(tmp_path / "again").config.text.tokenizer == "english"
     with pytest.raises(ConfigError, match="whitespace"):
         ELMo.from_pretrained(tmp_path / "model", tokenizer="klingon")
+
+
+def test_from_pretrained_rejects_a_tokenizer_that_is_not_a_name():
+    message = "has type EnglishTokenizer. Pass the name of a tokenizer, such as spacy:blank-en."
+    with pytest.raises(ConfigError, match=message):
+        ELMo.from_pretrained("small-en", tokenizer=EnglishTokenizer())
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ def _prepare_corpus(folder: Path, name: str, sentences: Iterable[str]) -> Path:
     text = folder / f"{name}.txt"
     text.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
     reading = ReadingConfig(tokenizer="english")
-    corpus = CorpusConfig(reading, held_out=0.05, workers=1)
+    corpus = CorpusConfig(reading, held_out=0.15, workers=1)
     result = prepare(PrepareConfig((str(text),), str(folder / name), corpus=corpus))
     _report(str(dataclasses.replace(result, out=name)))
     return folder / name

@@ -142,6 +142,7 @@ class ELMo(nn.Module):
             token_embeddings=token_embeddings,
         )
         if tokenizer is not None:
+            require_known(tokenizer)
             if tokenizer != WhitespaceTokenizer.name:  # that of text that is already tokenized
                 warn_about_words(
                     tokenizer, pretrained.config.text.tokenizer, "Omit the argument tokenizer"
