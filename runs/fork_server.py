@@ -35,8 +35,8 @@ from typing import NoReturn
 MODULES = (
     "elmo.cli",
     "elmo.child_processes",
-    "elmo.tasks.fit",
-    "elmo.tasks.predict",
+    "elmo.tasks.training.fit",
+    "elmo.tasks.prediction.predict",
     "elmo.train.loop",
 )
 # Script that replaces Python: sends its arguments to the server and waits for the exit status.

@@ -40,7 +40,7 @@ from result_tables import (
 from search_space import PRESET_RATE
 from search_tables import other_hyperparameters, rates, unfinished
 
-from elmo.tasks.mix_plot import draw_mixes
+from elmo.tasks.training.mix_plot import draw_mixes
 
 CURVES_PICTURE = "sample-efficiency.png"
 MIXES_PICTURE = "mixes.png"

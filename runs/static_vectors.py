@@ -18,9 +18,9 @@ from dataclasses import replace
 
 from elmo import ELMo
 from elmo.config.serialization import load_config, presets
-from elmo.tasks.build import splitter
-from elmo.tasks.load_examples import read_examples
-from elmo.tasks.task_config import TaskConfig
+from elmo.tasks.fitted.build import splitter
+from elmo.tasks.reading.load_examples import read_examples
+from elmo.tasks.registry.task_config import TaskConfig
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 
 from elmo.config.serialization import load_config, presets
-from elmo.tasks.load_examples import training_examples
-from elmo.tasks.task_config import TaskConfig
+from elmo.tasks.reading.load_examples import training_examples
+from elmo.tasks.registry.task_config import TaskConfig
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ import json
 
 from elmo.config.serialization import load_config, presets
 from elmo.tasks.core.label_scores import label_scores
-from elmo.tasks.load_examples import read_examples
-from elmo.tasks.task_config import TaskConfig
+from elmo.tasks.reading.load_examples import read_examples
+from elmo.tasks.registry.task_config import TaskConfig
 
 
 def main() -> None:

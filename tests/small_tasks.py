@@ -12,10 +12,10 @@ from elmo.embed.embedder import ELMo
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.loaded_elmo import load_elmo
 from elmo.tasks.core.passage import Passage
-from elmo.tasks.fit import prepare
 from elmo.tasks.question_answering.gold_answers import GoldAnswers
-from elmo.tasks.registry import TASKS
-from elmo.tasks.task_config import TaskConfig
+from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.registry.task_rows import TASKS
+from elmo.tasks.training.fit import prepare
 
 GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
 THINGS = ("film", "story", "Play", "end")

@@ -30,7 +30,7 @@ from elmo.config import (
 )
 from elmo.config.serialization import leaves, load_config, presets
 from elmo.embed.embedder import ELMo
-from elmo.tasks.task_flags import HIDDEN
+from elmo.tasks.registry.task_flags import HIDDEN
 
 RUNNER = CliRunner()
 
@@ -579,7 +579,7 @@ def test_flags_are_only_built_for_the_requested_command(monkeypatch):
     )
     for typed, functions in (
         (["embed", "task", "fit"], ["elmo.embed.embed_file:embed"]),
-        (["--", "task", "fit", "x"], ["elmo.tasks.fit:fit"]),
+        (["--", "task", "fit", "x"], ["elmo.tasks.training.fit:fit"]),
         (["task"], []),
         (["--help"], []),
         ([], []),

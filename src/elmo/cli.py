@@ -47,9 +47,9 @@ from elmo.config.serialization import Leaf, leaves, load_config, presets
 from elmo.config.tasks import OPTION_SYNONYMS
 from elmo.errors import ConfigError, ElmoError, shortened
 from elmo.kernels.native_library import library
-from elmo.tasks.registry import synonyms
-from elmo.tasks.task_config import TaskConfig
-from elmo.tasks.task_flags import all_leaves, inapplicable_flags, named_config, task_leaves
+from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.registry.task_flags import all_leaves, inapplicable_flags, named_config, task_leaves
+from elmo.tasks.registry.task_rows import synonyms
 from elmo.threads import BusyCores, choose_threads
 
 
@@ -94,7 +94,9 @@ COMMANDS = {
     "download": Command(
         DownloadConfig, "elmo.formats.download_model:download", ("name",), shows_threads=False
     ),
-    "info": Command(InfoConfig, "elmo.tasks.task_info:info", ("model",), shows_threads=False),
+    "info": Command(
+        InfoConfig, "elmo.tasks.prediction.task_info:info", ("model",), shows_threads=False
+    ),
     "convert": Command(
         ConvertConfig,
         "elmo.formats.info_and_convert:convert",
@@ -104,15 +106,17 @@ COMMANDS = {
     ),
     "task fit": Command(
         TaskConfig,
-        "elmo.tasks.fit:fit",
+        "elmo.tasks.training.fit:fit",
         ("config",),
         file="preset|file",
         presets={"task": "task_types", "data set": "tasks"},
         synonyms=synonyms(),
     ),
-    "task evaluate": Command(TaskEvaluateConfig, "elmo.tasks.predict:evaluate", ("model", "input")),
+    "task evaluate": Command(
+        TaskEvaluateConfig, "elmo.tasks.prediction.predict:evaluate", ("model", "input")
+    ),
     "task predict": Command(
-        TaskPredictConfig, "elmo.tasks.predict:predict", ("model", "input", "out")
+        TaskPredictConfig, "elmo.tasks.prediction.predict:predict", ("model", "input", "out")
     ),
     "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",), shows_threads=False),
     "prepare": Command(

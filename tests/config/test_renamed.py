@@ -18,7 +18,7 @@ from elmo.config.serialization import from_dict, load_config, to_dict
 from elmo.embed.job_records import JobSettings
 from elmo.errors import ConfigError
 from elmo.tasks.question_answering.question_answering_options import QuestionAnsweringOptions
-from elmo.tasks.task_config import TaskConfig
+from elmo.tasks.registry.task_config import TaskConfig
 
 
 def config_class(name):

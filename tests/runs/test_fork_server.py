@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not RUNS.is_dir(), reason="requires the runs fol
 
 SCRIPT = """\
 import os, subprocess, sys
-import elmo.tasks.fit
+import elmo.tasks.training.fit
 print(sys.argv[1:], os.environ["NAME"], os.getcwd(), sys.stdin.read())
 if sys.argv[1] == "first":
     sys.exit(subprocess.run([sys.executable, *sys.argv[:1], "second"], input=b"again").returncode)

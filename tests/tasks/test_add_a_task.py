@@ -10,9 +10,9 @@ import pytest
 from elmo.config.serialization import from_dict, to_dict
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks import TaskConfig
-from elmo.tasks.load_fitted import load_fitted_task
-from elmo.tasks.registry import TASKS
-from elmo.tasks.task_flags import all_leaves, task_leaves
+from elmo.tasks.fitted.load_fitted import load_fitted_task
+from elmo.tasks.registry.task_flags import all_leaves, task_leaves
+from elmo.tasks.registry.task_rows import TASKS
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-task.md"
 

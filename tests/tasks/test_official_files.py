@@ -9,7 +9,7 @@ from conftest import SHARED
 from elmo.tasks.coreference.coreference_scores import cluster_scores
 from elmo.tasks.coreference.pronoun_scores import pronoun_scores
 from elmo.tasks.question_answering.question_answering_scores import answer_scores
-from elmo.tasks.reading import read
+from elmo.tasks.reading.readers import read
 from elmo.tasks.semantic_roles.semantic_role_scores import role_scores
 from elmo.tasks.tagging.span_scores import span_scores
 from elmo.tasks.tagging.spans import BIOES, IOB1, IOB2, NONE, convert, detect_scheme, is_well_formed

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from elmo import cli
 from elmo.config.serialization import load_config, presets
-from elmo.tasks.registry import synonyms
-from elmo.tasks.task_config import TaskConfig
+from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.registry.task_rows import synonyms
 
 RUNNER = CliRunner()
 QUICK = "--model none --hidden 8 --character-dim 4 --character-filters [[1,4]] --epochs 2".split()

@@ -6,7 +6,7 @@ from lightning.fabric import Fabric
 from small_tasks import EXAMPLES, fabric, make_fitted_task, write_elmo
 
 from elmo.kernels.exact_float32 import exact_float32
-from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.training.task_trainable import TaskTrainingJob
 from elmo.train.prefetch import prefetched
 
 pytestmark = [

@@ -26,7 +26,7 @@ from elmo.config import (
 )
 from elmo.errors import ConfigError, OutputError
 from elmo.files import LOCK
-from elmo.tasks.task_config import TaskConfig
+from elmo.tasks.registry.task_config import TaskConfig
 from elmo.train.run_folder import (
     CHANGEABLE_OPTIONS,
     CONFIG,

@@ -1,12 +1,16 @@
 """Supervised tasks on top of ELMo: training, prediction and evaluation of task models."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from elmo.lazy import fetch
 
 if TYPE_CHECKING:
     from elmo.tasks.core.example import Example
-    from elmo.tasks.estimators import (
+    from elmo.tasks.estimators.lookup_estimators import (
+        NearestOccurrenceFinder,
+        WordSenseDisambiguator,
+    )
+    from elmo.tasks.estimators.trained_estimators import (
         Classifier,
         CoreferenceResolver,
         QuestionAnswerer,
@@ -14,10 +18,9 @@ if TYPE_CHECKING:
         SentencePairClassifier,
         Tagger,
     )
-    from elmo.tasks.lookup_estimators import NearestOccurrenceFinder, WordSenseDisambiguator
-    from elmo.tasks.reading import read
+    from elmo.tasks.reading.readers import read
+    from elmo.tasks.registry.task_config import TaskConfig
     from elmo.tasks.semantic_roles.frame import Frame
-    from elmo.tasks.task_config import TaskConfig
 
 __all__ = [
     "Classifier",
@@ -35,20 +38,20 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Classifier": "elmo.tasks.estimators",
-    "CoreferenceResolver": "elmo.tasks.estimators",
+    "Classifier": "elmo.tasks.estimators.trained_estimators",
+    "CoreferenceResolver": "elmo.tasks.estimators.trained_estimators",
     "Example": "elmo.tasks.core.example",
     "Frame": "elmo.tasks.semantic_roles.frame",
-    "NearestOccurrenceFinder": "elmo.tasks.lookup_estimators",
-    "QuestionAnswerer": "elmo.tasks.estimators",
-    "SemanticRoleLabeler": "elmo.tasks.estimators",
-    "SentencePairClassifier": "elmo.tasks.estimators",
-    "Tagger": "elmo.tasks.estimators",
-    "TaskConfig": "elmo.tasks.task_config",
-    "WordSenseDisambiguator": "elmo.tasks.lookup_estimators",
-    "read": "elmo.tasks.reading",
+    "NearestOccurrenceFinder": "elmo.tasks.estimators.lookup_estimators",
+    "QuestionAnswerer": "elmo.tasks.estimators.trained_estimators",
+    "SemanticRoleLabeler": "elmo.tasks.estimators.trained_estimators",
+    "SentencePairClassifier": "elmo.tasks.estimators.trained_estimators",
+    "Tagger": "elmo.tasks.estimators.trained_estimators",
+    "TaskConfig": "elmo.tasks.registry.task_config",
+    "WordSenseDisambiguator": "elmo.tasks.estimators.lookup_estimators",
+    "read": "elmo.tasks.reading.readers",
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return fetch(name, _MODULES, __name__)

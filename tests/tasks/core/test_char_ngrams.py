@@ -15,8 +15,8 @@ from elmo.tasks.core.char_ngrams import LENGTH, NgramBags, NgramClassifier
 from elmo.tasks.core.loaded_elmo import load_elmo
 from elmo.tasks.core.packed_batch import PackedBatch
 from elmo.tasks.core.task_model import EncodedTexts
-from elmo.tasks.fit import fit_once
-from elmo.tasks.load_fitted import load_fitted_task
+from elmo.tasks.fitted.load_fitted import load_fitted_task
+from elmo.tasks.training.fit import fit_once
 
 N_BUCKETS = 2**18
 WORD = st.text("ab나라𝔸 ", min_size=1, max_size=5)

@@ -14,8 +14,8 @@ from elmo.tasks.core.renamed_records import (
     upgrade_record,
     upgrade_weights,
 )
-from elmo.tasks.load_fitted import load_fitted_task
-from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.fitted.load_fitted import load_fitted_task
+from elmo.tasks.training.task_trainable import TaskTrainingJob
 
 
 def with_old_names(tensors):

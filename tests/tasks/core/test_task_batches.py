@@ -8,8 +8,8 @@ from small_tasks import EXAMPLES, LABELED, TAGGED, fabric, make_fitted_task, tas
 
 from elmo.tasks.core.input_features import TokenIndexer
 from elmo.tasks.core.task_batches import POOL, TaskBatches, epoch_order, split_batch
-from elmo.tasks.task_classes import task_for
-from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.registry.task_classes import task_for
+from elmo.tasks.training.task_trainable import TaskTrainingJob
 
 LENGTHS = [(7 * n) % 11 + 1 for n in range(300)]
 

@@ -23,8 +23,8 @@ from elmo.tasks.coreference import coreference_task as coreference_module
 from elmo.tasks.coreference.coreference_head import CoreferenceHead, distance_bucket
 from elmo.tasks.coreference.coreference_options import CoreferenceOptions
 from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
-from elmo.tasks.task_classes import make_task, task_for
-from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.registry.task_classes import make_task, task_for
+from elmo.tasks.training.task_trainable import TaskTrainingJob
 
 OPTIONS = {
     **OPTIONS,

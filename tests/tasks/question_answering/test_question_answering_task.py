@@ -32,9 +32,9 @@ from elmo.tasks.question_answering.question_answering_head import (
     QuestionAnsweringHead,
 )
 from elmo.tasks.question_answering.question_answering_options import QuestionAnsweringOptions
-from elmo.tasks.task_classes import make_task, task_for
-from elmo.tasks.task_config import TaskConfig
-from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.registry.task_classes import make_task, task_for
+from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.training.task_trainable import TaskTrainingJob
 
 SETTINGS = {
     "max_answer_words": 3,

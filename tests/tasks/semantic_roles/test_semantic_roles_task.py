@@ -15,10 +15,10 @@ from elmo.tasks import SemanticRoleLabeler
 from elmo.tasks.core.encoder import TaskEncoder
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.packed_batch import PackedBatch
+from elmo.tasks.registry.task_classes import make_task, task_for
 from elmo.tasks.semantic_roles.frame import Frame
 from elmo.tasks.semantic_roles.semantic_roles_task import PredictedFrames, SemanticRoles
-from elmo.tasks.task_classes import make_task, task_for
-from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.training.task_trainable import TaskTrainingJob
 
 PEOPLE = ("Kim", "Lee", "Ann", "Bo")
 

@@ -6,7 +6,7 @@ import pytest
 
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.core.example import Example
-from elmo.tasks.reading import read
+from elmo.tasks.reading.readers import read
 from elmo.tasks.sentence_pairs.sentence_pair_files import read_pairs
 
 

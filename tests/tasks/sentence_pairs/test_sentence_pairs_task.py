@@ -24,9 +24,9 @@ from elmo.tasks import Classifier, SentencePairClassifier
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.packed_batch import PackedBatch
 from elmo.tasks.core.task_model import EncodedTexts
+from elmo.tasks.registry.task_classes import task_for
 from elmo.tasks.sentence_pairs.sentence_pair_head import SentencePairHead, attend
-from elmo.tasks.task_classes import task_for
-from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.training.task_trainable import TaskTrainingJob
 
 TEXTS = [tuple(" ".join(text) for text in example.texts) for example in PAIRS]
 LABELS = [example.target for example in PAIRS]

@@ -5,7 +5,7 @@ are written. A `TrainedTask` also defines the head of a task model: which texts 
 together, the target tensors, and how outputs of the head become answers. A `LookupTask` is an index
 of ELMo vectors instead: it is fitted in one pass over the examples.
 
-Each task is a package next to this one and has a row in `registry.py`.
+Each task is a package next to this one and has a row in `registry/task_rows.py`.
 """
 
 from abc import ABC, abstractmethod

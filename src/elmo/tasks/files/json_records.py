@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from elmo.errors import FormatError, did_you_mean, shortened
 from elmo.tasks.core.example import Example
@@ -72,10 +71,11 @@ def read_jsonl(
     return examples
 
 
-def records(path: Path, text: str) -> Iterator[tuple[Location, dict[str, Any]]]:
+def records(path: Path, text: str) -> Iterator[tuple[Location, dict[str, object]]]:
     """Yield the records of a file with their locations."""
     if text.lstrip().startswith("["):
         values = parse_json(text, str(path), "list of records", has_lines=True)
+        assert isinstance(values, list)
         for number, value in enumerate(values):
             location = JSONLocation(path, text, (number,), f"record {number + 1}")
             yield location, _check_record(location, value)
@@ -87,7 +87,7 @@ def records(path: Path, text: str) -> Iterator[tuple[Location, dict[str, Any]]]:
             yield line_location, _check_record(line_location, value)
 
 
-def parse_json(text: str, location: str, description: str, has_lines: bool = False) -> Any:
+def parse_json(text: str, location: str, description: str, has_lines: bool = False) -> object:
     """Parse a JSON text.
 
     Args:
@@ -110,7 +110,7 @@ def parse_json(text: str, location: str, description: str, has_lines: bool = Fal
         raise FormatError(f"{location}: not a JSON {description}: {error}.") from None
 
 
-def _check_record(location: Location, value: Any) -> dict[str, Any]:
+def _check_record(location: Location, value: object) -> dict[str, object]:
     if not isinstance(value, dict):
         raise FormatError(
             f"{location}: expected a JSON object with fields (got {type(value).__name__})."
@@ -124,7 +124,7 @@ def field_names(path: Path, text: str) -> list[str]:
     return list(record)
 
 
-def field_value(record: dict[str, Any], name: str, option: str, location: Location) -> Any:
+def field_value(record: dict[str, object], name: str, option: str, location: Location) -> object:
     """Return the value of a field.
 
     Args:
@@ -148,7 +148,7 @@ def field_value(record: dict[str, Any], name: str, option: str, location: Locati
     return record[name]
 
 
-def text_value(value: Any, name: str, location: Location) -> str | list[str]:
+def text_value(value: object, name: str, location: Location) -> str | list[str]:
     """Check and return the value of a text field: a string or a list of words.
 
     Args:
@@ -168,7 +168,7 @@ def text_value(value: Any, name: str, location: Location) -> str | list[str]:
     )
 
 
-def _target(value: Any, name: str, location: Location) -> str | tuple[str, ...]:
+def _target(value: object, name: str, location: Location) -> str | tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(tag, str) and tag for tag in value):
         return tuple(map(replace_lone_surrogates, value))
     if isinstance(value, list) and all(type(tag) is int for tag in value):

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from elmo.errors import ConfigError, FormatError
 from elmo.progress import format_count
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 EmptyTextPolicy = Literal["error", "keep", "skip"]
 PLACEHOLDER = "."
 # Decides from the columns or fields of an example and its location whether to read it.
-RowFilter = Callable[[Mapping[str, Any], Location], bool]
+RowFilter = Callable[[Mapping[str, object], Location], bool]
 
 _CHOICES = get_args(EmptyTextPolicy)
 

@@ -9,7 +9,6 @@ the same columns; an empty answer is that of an unanswerable question.
 import json
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from elmo.errors import ConfigError, FormatError, InputError, shortened
 from elmo.tasks.core.example import Example
@@ -127,14 +126,10 @@ def _questions(
                 location = paragraph_location.child(
                     "qas", qa_number, name=f"question {qa_number + 1}"
                 )
-                name = qa.get("id", "") if isinstance(qa, dict) else ""
-                yield (
-                    location,
-                    context,
-                    _string(qa, "question", location),
-                    _answers(qa, location),
-                    str(name),
-                )
+                question = _string(qa, "question", location)
+                assert isinstance(qa, dict)  # it has a question
+                name = str(qa.get("id", ""))
+                yield location, context, question, _answers(qa, location), name
 
 
 def _is_single_object(text: str) -> bool:
@@ -164,7 +159,7 @@ def _flat_names(
 
 
 def _flat(
-    location: Location, record: dict[str, Any], names: tuple[str, str, str]
+    location: Location, record: dict[str, object], names: tuple[str, str, str]
 ) -> tuple[Location, str, str, list[Answer], str]:
     question_name, context_name, name = names
     answers: list[Answer]
@@ -179,7 +174,7 @@ def _flat(
     return location, context, question, answers, str(record.get("id", ""))
 
 
-def _answers(qa: dict[str, Any], location: Location, name: str = "answers") -> list[Answer]:
+def _answers(qa: dict[str, object], location: Location, name: str = "answers") -> list[Answer]:
     if not _can_be_answered(qa, name, location):
         return []
     answers: list[Answer] = []
@@ -205,7 +200,7 @@ def _answers(qa: dict[str, Any], location: Location, name: str = "answers") -> l
     return answers
 
 
-def _can_be_answered(qa: dict[str, Any], name: str, location: Location) -> bool:
+def _can_be_answered(qa: dict[str, object], name: str, location: Location) -> bool:
     """Whether a question is answerable.
 
     Args:
@@ -228,14 +223,14 @@ def _can_be_answered(qa: dict[str, Any], name: str, location: Location) -> bool:
     return not is_impossible
 
 
-def _list(value: Any, name: str, location: Location) -> list[Any]:
+def _list(value: object, name: str, location: Location) -> list[object]:
     items = value.get(name) if isinstance(value, dict) else None
     if not isinstance(items, list):
         raise FormatError(f"{location}: {name!r} is missing or not a list.")
     return items
 
 
-def _string(value: Any, name: str, location: Location) -> str:
+def _string(value: object, name: str, location: Location) -> str:
     text = value.get(name) if isinstance(value, dict) else None
     if not isinstance(text, str):
         raise FormatError(f"{location}: {name!r} is missing or not a string.")

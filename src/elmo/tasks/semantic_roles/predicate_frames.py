@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from elmo.errors import FormatError
 from elmo.tasks.core.example import Example
@@ -122,11 +121,12 @@ def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example[tu
     examples: list[Example[tuple[Frame, ...]]] = []
     for number, (location, record) in enumerate(records(path, read_text(path, encoding)), start=1):
         words = _strings(record.get("words"), location, "words")
-        if not words or not isinstance(record.get("frames"), list):
+        values = record.get("frames")
+        if not words or not isinstance(values, list):
             raise FormatError(f"{location}: the words or the list of frames are missing.")
         if blank := [word for word in words if not word.strip()]:
             raise FormatError(f"{location}: the word {blank[0]!r} is only white space.")
-        frames = [_frame(frame, len(words), location) for frame in record["frames"]]
+        frames = [_frame(frame, len(words), location) for frame in values]
         _check_predicates(frames, location)
         examples.append(_example(words, frames, f"{number}"))
     return _check_not_empty(path, examples)
@@ -149,14 +149,13 @@ def _example(
     return Example((words,), tuple(frames), name, tuple(frame.predicate for frame in frames))
 
 
-def _frame(frame: Any, n_words: int, location: Location) -> Frame:
+def _frame(frame: object, n_words: int, location: Location) -> Frame:
     if not isinstance(frame, dict):
         raise FormatError(f"{location}: a frame is not a JSON object.")
-    predicate: Any = frame.get("pred")
+    predicate: object = frame.get("pred")
     tags = _strings(frame.get("tags"), location, "tags")
-    # bool is a subclass of int.
-    is_index = isinstance(predicate, int) and not isinstance(predicate, bool)
-    if not (is_index and 0 <= predicate < n_words) or len(tags) != n_words:
+    # Not isinstance: bool is a subclass of int.
+    if type(predicate) is not int or not 0 <= predicate < n_words or len(tags) != n_words:
         raise FormatError(
             f"{location}: a frame has pred {predicate!r} and {len(tags)} tags, but the sentence "
             f"has {n_words} words."
@@ -222,7 +221,7 @@ def _check_verb(frame: Frame, location: Location) -> Frame:
     return frame
 
 
-def _strings(value: Any, location: Location, name: str) -> tuple[str, ...]:
+def _strings(value: object, location: Location, name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise FormatError(f"{location}: {name!r} must be a list of non-empty strings.")
     return tuple(value)

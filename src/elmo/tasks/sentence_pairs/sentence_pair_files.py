@@ -6,7 +6,6 @@ Columns are recognized by their names in these data sets, or specified explicitl
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from elmo.errors import ConfigError, FormatError, shortened
 from elmo.tasks.core.example import Example
@@ -102,7 +101,11 @@ def read_pairs(
 
 
 def _is_selected(
-    label: str, is_inference: bool, part: str | None, record: Mapping[str, Any], location: Location
+    label: str,
+    is_inference: bool,
+    part: str | None,
+    record: Mapping[str, object],
+    location: Location,
 ) -> bool:
     """Whether a pair has a majority label and belongs to the selected part.
 

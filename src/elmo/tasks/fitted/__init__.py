@@ -1,0 +1,1 @@
+"""Fitted tasks: trained models and lookup models."""

@@ -1,0 +1,1 @@
+"""Prediction, evaluation and description of fitted tasks."""

@@ -1,0 +1,98 @@
+"""Output formats of `elmo task predict`: JSON lines, CoNLL columns, CSV and TSV."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from elmo.config import TaskPredictConfig
+from elmo.errors import ConfigError
+from elmo.tasks.core.task import Record
+from elmo.tasks.prediction.prediction_tables import CONLL_SUFFIXES, InputRow, default_columns
+
+# Columns of the predictions in a table, for the tasks whose predictions fit into one row.
+_LABEL_COLUMNS = ("label", "confidence")
+_COLUMNS: dict[str, tuple[str, ...]] = {
+    "classification": _LABEL_COLUMNS,
+    "sentence_pairs": _LABEL_COLUMNS,
+    "question_answering": ("answer", "start", "end", "score"),
+}
+_FORMATS = {".csv": "csv", ".tsv": "tsv"} | dict.fromkeys(CONLL_SUFFIXES, "conll")
+_ID = "id"
+
+
+class PredictionOutput:
+    """The output format of a command."""
+
+    def __init__(self, config: TaskPredictConfig, task: str) -> None:
+        """Choose the format, and check that the predictions of the task can be written in it.
+
+        Args:
+            config: Options of the command.
+            task: Task of the model.
+        """
+        self.task = task
+        self.format_name: str = config.to
+        if config.to == "auto":
+            self.format_name = _FORMATS.get(Path(config.out).suffix.lower(), "jsonl")
+        self.has_id = config.id_column is not None
+        supported = {"conll": ("tagging",), "csv": tuple(_COLUMNS), "tsv": tuple(_COLUMNS)}
+        tasks: tuple[str, ...] = supported.get(self.format_name, (task,))
+        if task not in tasks:
+            others = " or --to conll (.conll)" if task == "tagging" else ""
+            name = "CoNLL" if self.format_name == "conll" else self.format_name.upper()
+            raise ConfigError(
+                f"{config.model} is a model for {task}. {name} output is only supported for "
+                f"{', '.join(tasks)}. Use --to jsonl (.jsonl){others}."
+            )
+
+    def header(self, columns: Sequence[str] | None) -> str:
+        """Return the first line of a table; an empty string in other formats.
+
+        Args:
+            columns: Names of the text columns in the input; None for plain text.
+        """
+        if self.format_name not in ("csv", "tsv"):
+            return ""
+        texts = default_columns(self.task, ()) if columns is None else columns
+        names = [*[_ID] * self.has_id, *texts, *_COLUMNS[self.task]]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ConfigError(
+                f"The output would have two columns named {twice[0]!r}. Rename the column of the "
+                "input, or use --to jsonl."
+            )
+        return self._row(names)
+
+    def format(self, row: InputRow, record: Record) -> str:
+        """Format a prediction.
+
+        Args:
+            row: Row of the input.
+            record: The prediction, as returned by `Task.to_record`.
+        """
+        if self.format_name == "conll":
+            words, tags = (cast(list[str], record[name]) for name in ("words", "tags"))
+            pairs = zip(words, tags, strict=True)
+            return "".join(f"{word}\t{tag}\n" for word, tag in pairs) + "\n"
+        if self.format_name == "jsonl":
+            record = {_ID: row.id, **record} if self.has_id else record
+            return json.dumps(record, ensure_ascii=False) + "\n"
+        if _COLUMNS[self.task] == _LABEL_COLUMNS:
+            probabilities = cast(dict[object, float], record["probabilities"])
+            record = {**record, "confidence": probabilities.get(record["label"])}
+        texts = [text if isinstance(text, str) else " ".join(text) for text in row.texts]
+        values = [record[name] for name in _COLUMNS[self.task]]
+        return self._row([*[row.id] * self.has_id, *texts, *values])
+
+    def _row(self, values: Sequence[object]) -> str:
+        cells = ["" if value is None else str(value) for value in values]
+        if self.format_name == "tsv":
+            # Nothing can be quoted in TSV.
+            return "\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in cells) + "\n"
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(cells)
+        return line.getvalue()

@@ -1,0 +1,119 @@
+"""The `info` command: describes a task model, a prepared corpus, vectors, or an ELMo model."""
+
+import json
+from pathlib import Path
+
+from elmo.config import InfoConfig
+from elmo.config.serialization import to_dict
+from elmo.corpus.corpus_info import corpus_info
+from elmo.corpus.shards import is_corpus
+from elmo.embed.vectors_info import is_vectors, vectors_info
+from elmo.errors import ConfigError, ElmoError
+from elmo.formats import bundled
+from elmo.formats.attribution import LICENSE
+from elmo.formats.info_and_convert import InfoResult
+from elmo.formats.info_and_convert import info as model_info
+from elmo.formats.load import read
+from elmo.formats.published_models import MODELS
+from elmo.tasks.core.label_report import NO_NAME
+from elmo.tasks.fitted.fitted_task import CONFIG, FORMAT, TUNED, model_folder, read_record
+from elmo.tasks.tagging.spans import NONE, span_labels
+from elmo.train.run_folder import MODEL
+
+# Maximum number of labels that are listed.
+MAX_LABELS = 20
+
+
+def info(config: InfoConfig) -> InfoResult:
+    """Describe an ELMo model in any format, a task model, a prepared corpus, or vectors."""
+    path = Path(config.model)
+    if _is_task_folder(path):
+        _reject_options(config, "task model")
+        return task_info(path)
+    if is_corpus(path):
+        _reject_options(config, "prepared corpus")
+        rows, header = corpus_info(path)
+        return InfoResult(rows, (), header)
+    if is_vectors(path):
+        _reject_options(config, "vectors")
+        return vectors_info(path)
+    return model_info(config)
+
+
+def _reject_options(config: InfoConfig, description: str) -> None:
+    if config.options is not None:
+        raise ConfigError(
+            f"--options does not apply to the {description} {config.model}. Remove it."
+        )
+
+
+def _is_task_folder(folder: Path) -> bool:
+    """Whether a folder contains a task model, or one task model per seed."""
+    paths = [model_folder(folder) / CONFIG, *folder.glob(f"seed-*/{MODEL}/{CONFIG}")]
+    for path in paths:
+        try:
+            record = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict) and record.get("format") == FORMAT:
+            return True
+    return False
+
+
+def task_info(folder: Path) -> InfoResult:
+    """Describe a task model.
+
+    Args:
+        folder: Model folder, or a training folder that contains one.
+    """
+    folder = model_folder(folder)
+    record = read_record(folder)
+    config, facts, labels, elmo = record.config, record.facts, record.labels, record.config.elmo
+    rows: dict[str, str | int] = {"format": "elmo-torch task model", "task": config.task}
+    scheme = record.task_settings.get("scheme")
+    has_spans = scheme not in (None, NONE)
+    names = labels
+    if has_spans:
+        names = [name or NO_NAME for name in sorted(span_labels(labels))]
+    if names:
+        more = f" and {len(names) - MAX_LABELS} more" if len(names) > MAX_LABELS else ""
+        row = "types" if has_spans else "labels"
+        rows[row] = f"{len(names):,}: {', '.join(names[:MAX_LABELS])}{more}"
+    if scheme:
+        rows["tag_scheme"] = str(scheme)
+    if elmo.model is None:
+        rows["ELMo"] = "none"
+    else:
+        model = f"fine-tuned, in {folder / TUNED}" if elmo.use == "tuned" else "frozen"
+        rows["ELMo"] = f"{elmo.model} ({model}), layers {elmo.layers}"
+        source = str(folder / TUNED) if elmo.use == "tuned" else elmo.model
+        if elmo_license := _license(source):
+            rows["ELMo_license"] = elmo_license
+    if config.examples.tokenizer is not None:
+        rows["tokenizer"] = config.examples.tokenizer
+    if config.word_features.word_vectors is not None:
+        rows["word_vectors"] = config.word_features.word_vectors
+    for placement, mix in (facts.get("mixes") or {}).items():
+        shares = " ".join(f"{share:.3f}" for share in mix["shares"])
+        rows[f"mix_at_{placement}"] = f"{shares}, gamma {mix['gamma']:.3f}"
+    for name, value in (facts.get("development") or {}).items():
+        rows[f"development_{name}"] = f"{value:.4f}"
+    rows["size"] = f"{_size(folder) / 1e6:,.1f} MB"
+    training: dict[str, object] = {
+        name: facts[name] for name in ("program", "steps") if name in facts
+    }
+    return InfoResult(rows, (), to_dict(config), training)
+
+
+def _license(source: str) -> str | None:
+    """Return the license of an ELMo model; None if it is unknown or the model is not on disk."""
+    is_local = Path(source).exists() or source in bundled.installed() or source in MODELS
+    try:
+        return read(source).attribution.get(LICENSE) if is_local else None
+    except ElmoError:  # the model was moved or deleted
+        return None
+
+
+def _size(folder: Path) -> int:
+    """Return the total size of the files in a folder in bytes."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

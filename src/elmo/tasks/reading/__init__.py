@@ -1,0 +1,1 @@
+"""Reading of examples in any format."""

@@ -1,0 +1,1 @@
+"""The tasks, their classes and their options."""
