@@ -1,0 +1,92 @@
+"""Tests of the structure of `elmo.tasks`: imports between its packages, types, and the registry."""
+
+import ast
+
+import pytest
+from test_import_layers import MODULES, imports
+
+from elmo.config.serialization import leaves, presets
+from elmo.tasks.core.task import LookupTask, TrainedTask
+from elmo.tasks.registry.task_classes import task_class
+from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.registry.task_flags import all_leaves
+from elmo.tasks.registry.task_rows import TASKS, imported
+
+MAX_IMPORTS, MAX_LAYERS = 80, 12
+
+
+def package_imports():
+    """Return, for each package of `tasks`, the packages that it imports."""
+    graph = {}
+    for module, path in MODULES.items():
+        _, package, *rest = [*module.split("."), "", ""]
+        if module.startswith("tasks.") and any(rest):
+            others = {name.split(".")[1] for name in imports(path) if name.startswith("tasks.")}
+            graph.setdefault(package, set()).update(others - {package})
+    return graph
+
+
+def test_imports_between_packages_are_few_and_have_no_cycle():
+    graph = package_imports()
+    assert {"core", "files", "registry", "training", *TASKS} <= graph.keys()
+    assert sum(map(len, graph.values())) < MAX_IMPORTS
+    n_layers, below = 0, set()
+    while len(below) < len(graph):
+        layer = {name for name in graph.keys() - below if graph[name] <= below}
+        assert layer, f"a cycle among {sorted(graph.keys() - below)}"
+        below |= layer
+        n_layers += 1
+    assert n_layers <= MAX_LAYERS
+
+
+def test_packages_of_tasks_import_only_shared_code_and_the_task_they_are_a_variant_of():
+    shared = {"core", "files"}
+    variants = {
+        "semantic_roles": {"tagging"},
+        "sentence_pairs": {"classification"},
+        "question_answering": {"sentence_pairs"},
+    }
+    for name in TASKS:
+        assert package_imports()[name] <= shared | variants.get(name, set())
+
+
+def annotations(function):
+    arguments = function.args
+    given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    given += [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    return [each.annotation for each in given if each.annotation] + [function.returns]
+
+
+@pytest.mark.parametrize("module", sorted(name for name in MODULES if name.startswith("tasks")))
+def test_no_public_signature_contains_any(module):
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            for annotation in filter(None, annotations(node)):
+                names = {each.id for each in ast.walk(annotation) if isinstance(each, ast.Name)}
+                assert "Any" not in names, f"{node.name} in line {node.lineno}"
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_row_of_each_task_is_complete(name):
+    row = TASKS[name]
+    base = LookupTask if row.is_lookup else TrainedTask
+    assert issubclass(task_class(name), base)
+    assert all(callable(imported(place)) for place in row.readers.values())
+    assert row.reader is None or row.reader in row.readers
+    assert name.replace("_", "-") in presets("task_types")
+    # Every unused option exists, and is not one of the task itself.
+    common = [leaf for leaf in leaves(TaskConfig, data={"task": name}) if leaf.path != ("options",)]
+    names = {leaf.name for leaf in common} | {part for leaf in common for part in leaf.path}
+    assert set(row.unused) <= names
+
+
+def test_names_of_options_are_unique_over_all_tasks():
+    common = {leaf.name for leaf in all_leaves() if leaf.path != ("options",)}
+    for name in TASKS:
+        own = [
+            leaf.name
+            for leaf in leaves(TaskConfig, data={"task": name})
+            if leaf.path == ("options",)
+        ]
+        assert not set(own) & common
