@@ -50,6 +50,17 @@ def test_packages_of_tasks_import_only_shared_code_and_the_task_they_are_a_varia
         assert package_imports()[name] <= shared | variants.get(name, set())
 
 
+def test_general_code_names_no_task():
+    general = ("core", "files", "reading", "fitted", "training", "prediction")
+    for module, path in MODULES.items():
+        if module.startswith(tuple(f"tasks.{name}." for name in general)):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+            # The reader of sentence pairs has the name of the task.
+            allowed = {"sentence_pairs"} if module == "tasks.reading.load_examples" else set()
+            assert not TASKS.keys() & strings - allowed, module
+
+
 def annotations(function):
     arguments = function.args
     given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]

@@ -25,6 +25,7 @@ from elmo.tasks.fitted.trained_model import TrainedModel
 from elmo.tasks.prediction.prediction_output import PredictionOutput
 from elmo.tasks.prediction.prediction_tables import InputRow, conll_examples, input_table
 from elmo.tasks.reading.load_examples import read_examples
+from elmo.tasks.registry.task_rows import task_row
 from elmo.tasks.tagging.column_files import has_columns
 from elmo.text.input_lines import STDIN, decoded_lines, label_of, opened_input
 from elmo.text.line_splitter import TextCheck
@@ -131,14 +132,15 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
             for (row, example), prediction in zip(batch, predictions, strict=True):
                 out.write(output.format(row, fitted.task.to_record(example, prediction)))
             out.flush()
-    if n_empty and (config.out == "-" or fitted.config.task == "tagging"):
-        _warn_about_empty(n_texts, n_empty, fitted.config.task)
+    has_tags = "conll" in task_row(fitted.config.task).readers
+    if n_empty and (config.out == "-" or has_tags):
+        _warn_about_empty(n_texts, n_empty, has_tags)
     return TaskPredictResult(n_texts, config.out, n_empty)
 
 
 def _may_be_conll(config: TaskPredictConfig, fitted: Fitted) -> bool:
     """Whether the lines of a file can be words: then advice about tokenized text would be wrong."""
-    is_file = fitted.config.task == "tagging" and config.input != STDIN
+    is_file = "conll" in task_row(fitted.config.task).readers and config.input != STDIN
     return is_file and has_columns(first_lines(config.input, config.encoding))
 
 
@@ -146,9 +148,9 @@ def _labels(fitted: Fitted) -> Sequence[str]:
     return fitted.labels if isinstance(fitted, TrainedModel) else ()
 
 
-def _warn_about_empty(n_texts: int, n_empty: int, task: str) -> None:
+def _warn_about_empty(n_texts: int, n_empty: int, has_tags: bool) -> None:
     advice = ""
-    if task == "tagging":
+    if has_tags:
         advice = " If the file has one word per line, its name must end in .conll."
     logger.warning(
         "%s of %s texts without words: their predictions are empty.%s",

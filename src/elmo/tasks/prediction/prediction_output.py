@@ -11,15 +11,10 @@ from typing import cast
 from elmo.config import TaskPredictConfig
 from elmo.errors import ConfigError
 from elmo.tasks.core.task import Record
-from elmo.tasks.prediction.prediction_tables import CONLL_SUFFIXES, InputRow, default_columns
+from elmo.tasks.prediction.prediction_tables import CONLL_SUFFIXES, InputRow
+from elmo.tasks.reading.load_examples import default_columns
+from elmo.tasks.registry.task_rows import TASKS, task_row
 
-# Columns of the predictions in a table, for the tasks whose predictions fit into one row.
-_LABEL_COLUMNS = ("label", "confidence")
-_COLUMNS: dict[str, tuple[str, ...]] = {
-    "classification": _LABEL_COLUMNS,
-    "sentence_pairs": _LABEL_COLUMNS,
-    "question_answering": ("answer", "start", "end", "score"),
-}
 _FORMATS = {".csv": "csv", ".tsv": "tsv"} | dict.fromkeys(CONLL_SUFFIXES, "conll")
 _ID = "id"
 
@@ -39,10 +34,13 @@ class PredictionOutput:
         if config.to == "auto":
             self.format_name = _FORMATS.get(Path(config.out).suffix.lower(), "jsonl")
         self.has_id = config.id_column is not None
-        supported = {"conll": ("tagging",), "csv": tuple(_COLUMNS), "tsv": tuple(_COLUMNS)}
-        tasks: tuple[str, ...] = supported.get(self.format_name, (task,))
+        self.columns = task_row(task).answer_columns
+        in_tables = [name for name, row in TASKS.items() if row.answer_columns]
+        tagged = [name for name, row in TASKS.items() if "conll" in row.readers]
+        supported = {"conll": tagged, "csv": in_tables, "tsv": in_tables}
+        tasks = supported.get(self.format_name, [task])
         if task not in tasks:
-            others = " or --to conll (.conll)" if task == "tagging" else ""
+            others = " or --to conll (.conll)" if task in tagged else ""
             name = "CoNLL" if self.format_name == "conll" else self.format_name.upper()
             raise ConfigError(
                 f"{config.model} is a model for {task}. {name} output is only supported for "
@@ -58,7 +56,7 @@ class PredictionOutput:
         if self.format_name not in ("csv", "tsv"):
             return ""
         texts = default_columns(self.task, ()) if columns is None else columns
-        names = [*[_ID] * self.has_id, *texts, *_COLUMNS[self.task]]
+        names = [*[_ID] * self.has_id, *texts, *self.columns]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigError(
@@ -81,11 +79,11 @@ class PredictionOutput:
         if self.format_name == "jsonl":
             record = {_ID: row.id, **record} if self.has_id else record
             return json.dumps(record, ensure_ascii=False) + "\n"
-        if _COLUMNS[self.task] == _LABEL_COLUMNS:
+        if "confidence" in self.columns:
             probabilities = cast(dict[object, float], record["probabilities"])
             record = {**record, "confidence": probabilities.get(record["label"])}
         texts = [text if isinstance(text, str) else " ".join(text) for text in row.texts]
-        values = [record[name] for name in _COLUMNS[self.task]]
+        values = [record[name] for name in self.columns]
         return self._row([*[row.id] * self.has_id, *texts, *values])
 
     def _row(self, values: Sequence[object]) -> str:

@@ -1,6 +1,6 @@
 """Input files of `elmo task predict` other than plain text: tables, JSON lines and CoNLL files."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,9 +13,9 @@ from elmo.tasks.core.example import Example
 from elmo.tasks.files.delimited_tables import column_names, table_records
 from elmo.tasks.files.json_records import field_names, field_value, records, text_value
 from elmo.tasks.files.text_lines import first_lines, read_text
-from elmo.tasks.reading.load_examples import WORD_FIELDS, column_list
+from elmo.tasks.reading.load_examples import column_list, default_columns
 from elmo.tasks.registry.task_config import TaskConfig
-from elmo.tasks.sentence_pairs.sentence_pair_files import TEXTS
+from elmo.tasks.registry.task_rows import task_row
 from elmo.tasks.tagging.column_files import has_tagged_columns, read_conll, read_conllu
 from elmo.text.column_names import matching_name
 from elmo.text.input_lines import STDIN
@@ -128,14 +128,14 @@ def conll_examples(
     Returns:
         The sentences, or None if neither the extension nor the content is that of such a file.
     """
-    suffix = _suffix(config.input)
+    suffix, has_tags = _suffix(config.input), "conll" in task_row(task.task).readers
     if suffix not in (*CONLL_SUFFIXES, _CONLLU_SUFFIX):
         is_other = config.input == STDIN or suffix in (*_JSON_SUFFIXES, *_TABLE_SUFFIXES)
-        if task.task != "tagging" or is_other:
+        if not has_tags or is_other:
             return None
         if not has_tagged_columns(first_lines(config.input, config.encoding), labels):
             return None
-    if task.task != "tagging":
+    if not has_tags:
         raise ConfigError(
             f"{config.input}: CoNLL files are only supported for tagging, and {config.model} is a "
             f"model for {task.task}. Use a file with one text per line."
@@ -158,18 +158,3 @@ def conll_examples(
 
 def _suffix(path: str) -> str:
     return Path(plain_name(Path(path).name)).suffix.lower()
-
-
-def default_columns(task: str, names: Collection[str]) -> tuple[str, ...]:
-    """Return the columns of the texts, if neither the command nor the training set names them.
-
-    Args:
-        task: Name of the task.
-        names: Columns of the table; empty for plain text.
-    """
-    if task == "sentence_pairs":
-        return next((pair for pair in TEXTS if set(pair) <= set(names)), TEXTS[0])
-    if task == "question_answering":
-        return ("question", "passage" if "passage" in names else "context")
-    candidates = WORD_FIELDS if task == "tagging" else ("text",)
-    return (next((name for name in candidates if name in names), "text"),)

@@ -1,6 +1,6 @@
 """Loads the examples named in a config: reading, development split, subsampling."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from elmo.tasks.core.example import Example
 from elmo.tasks.files.json_records import field_names
 from elmo.tasks.files.text_lines import read_text
 from elmo.tasks.reading.readers import detect_reader, read
+from elmo.tasks.registry.task_rows import task_row
 from elmo.text.line_splitter import SplitFunction
 
 # Seed for splitting off the development set; it does not depend on the seed of the run.
@@ -20,8 +21,8 @@ MIN_DEV_EXAMPLES = 200
 # Readers that support --text-column, and readers that support --label-column.
 TEXT_COLUMN_READERS = ("table", "jsonl", "sentence_pairs", "squad")
 LABEL_COLUMN_READERS = (*TEXT_COLUMN_READERS, "conll", "conllu")
-# Fields of words and tags in JSON records, if none are given.
-WORD_FIELDS, TAG_FIELDS = ("words", "tokens", "text"), ("tags", "labels", "ner_tags", "label")
+# Fields of tags in JSON records, if none is given.
+TAG_FIELDS = ("tags", "labels", "ner_tags", "label")
 
 
 def read_examples(
@@ -50,9 +51,9 @@ def read_examples(
     options: dict[str, object] = {}
     text, label = _column_names(config.text_column), config.label_column
     if reader in ("table", "jsonl"):
-        if reader == "jsonl" and task == "tagging" and None in (text, label):
+        if reader == "jsonl" and _has_tags(task) and None in (text, label):
             fields = field_names(Path(path), read_text(Path(path), config.encoding))
-            text = text or next((name for name in WORD_FIELDS if name in fields), "words")
+            text = text or default_columns(str(task), fields)[0]
             label = label or next((name for name in TAG_FIELDS if name in fields), "tags")
         options |= {"text": text or "text", "label": label or "label", "empty": config.empty}
     elif reader == "sentence_pairs":
@@ -77,6 +78,22 @@ def read_examples(
             f"reader is {reader}. Remove --phrases."
         )
     return read(path, reader, split=split, encoding=config.encoding, **options)
+
+
+def _has_tags(task: str | None) -> bool:
+    """Whether the target of a task is one tag per word, which JSON records have as a list."""
+    return task is not None and "conll" in task_row(task).readers
+
+
+def default_columns(task: str, names: Collection[str]) -> tuple[str, ...]:
+    """Return the text columns of a task.
+
+    Args:
+        task: Name of the task.
+        names: Columns of the table or fields of the records; empty for plain text.
+    """
+    choices = task_row(task).text_columns
+    return next((columns for columns in choices if set(columns) <= set(names)), choices[0])
 
 
 def _column_names(text: str | None) -> str | tuple[str, ...] | None:

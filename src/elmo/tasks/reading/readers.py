@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -80,23 +80,27 @@ def detect_reader(path: Path, encoding: str | None = None, task: str | None = No
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
         task: Task that the file is for, if known. Several formats can only be distinguished by it.
     """
-    if task is not None and (fixed := task_row(task).reader):
-        return fixed
+    formats: Mapping[str, str] = {}
+    if task is not None:
+        row = task_row(task)
+        formats = row.formats
+        if row.reader is not None:
+            return row.reader
     extension = Path(plain_name(path.name)).suffix.lower()
-    reader = _EXTENSIONS.get(extension)
-    # Tags of words are not in tables: a file of columns can also have the extension .tsv or .csv.
-    if reader is not None and not (task == "tagging" and reader == "table"):
-        return "propbank" if task == "semantic_roles" and reader == "jsonl" else reader
+    name = _EXTENSIONS.get(extension)
+    if name is not None and not (name == "table" and "table" in formats):
+        return formats.get(name, name)
     tags_path = find_tags_file(path)
     if tags_path is not None and tags_path.exists():
         return "parallel"
-    if task == "semantic_roles" and path.is_dir():
-        return "conll2012"
+    if path.is_dir() and "folder" in formats:
+        return formats["folder"]
     lines = read_lines(path, encoding)
     while lines and is_blank(lines[-1]):
         lines.pop()
-    reader = _detect_for_task(lines, task)
-    if reader is None:
+    name = _detect_by_content(lines)
+    reader = formats.get(name, name)
+    if reader not in all_readers():
         raise FormatError(
             f"Cannot detect the format of {path}. Choose a reader with --reader: "
             f"{', '.join(all_readers())}."
@@ -104,29 +108,19 @@ def detect_reader(path: Path, encoding: str | None = None, task: str | None = No
     return reader
 
 
-def _detect_for_task(lines: list[str], task: str | None) -> str | None:
-    """Return the reader for the lines of a file, given the task."""
-    reader = _detect_by_content(lines)
-    if task == "tagging" and reader in (None, "table") and lines:
-        return "conll"
-    if task == "semantic_roles":
-        has_documents = bool(lines) and lines[0].startswith("#begin document")
-        columns = "conll2012" if has_documents else "conll2005"
-        return {"jsonl": "propbank", "conll": columns, None: columns}.get(reader, reader)
-    if task == "classification" and reader is None and lines and "," in lines[0]:
-        return "table"
-    return reader
+def _detect_by_content(lines: list[str]) -> str:
+    """Return the name of a reader, or a format that tasks read differently.
 
-
-def _detect_by_content(lines: list[str]) -> str | None:
+    Such formats are `documents` (with frames and coreference), `commas` (perhaps a table),
+    `unknown` and `empty`.
+    """
     filled = [line for line in lines if not is_blank(line)]
     if not filled:
-        return None
+        return "empty"
     first, second = (*filled, "")[:2]
     data = next((line for line in filled if not line.startswith("#")), "")
     if first.startswith("#begin document"):
-        # The file contains frames and coreference, so the reader depends on the task.
-        return None
+        return "documents"
     if _TREE.match(first):
         return "sst5"
     if _is_record(first) or first.strip() == "[" or first.startswith(("[{", "[ {")):
@@ -139,7 +133,9 @@ def _detect_by_content(lines: list[str]) -> str | None:
         return "conllu"
     if first.startswith(DOCUMENT) or (len(filled) < len(lines) and len(first.split()) > 1):
         return "conll"
-    return "table" if "\t" in first else None
+    if "\t" in first:
+        return "table"
+    return "commas" if "," in lines[0] else "unknown"
 
 
 def _has_klp_tags(lines: list[str]) -> bool:

@@ -14,7 +14,7 @@ from elmo.tasks.classification.classification_options import ClassificationOptio
 from elmo.tasks.coreference.coreference_options import CoreferenceOptions
 from elmo.tasks.nearest_occurrences.nearest_occurrences_options import NearestOccurrencesOptions
 from elmo.tasks.question_answering.question_answering_options import QuestionAnsweringOptions
-from elmo.tasks.sentence_pairs.sentence_pairs_options import SentencePairsOptions
+from elmo.tasks.sentence_pairs.sentence_pairs_options import PAIR_COLUMNS, SentencePairsOptions
 from elmo.tasks.tagging.tagging_options import TaggingOptions
 from elmo.tasks.word_senses.word_senses_options import WordSensesOptions
 
@@ -48,6 +48,10 @@ class TaskRow:
         options: Class of its own options.
         readers: Readers of its files by name, as "module:function".
         reader: Reader of all its files, if they are in one format or distinguished by the reader.
+        formats: Reader of a detected format (`reading/readers.py`), if it is not the usual one.
+        text_columns: Names of the text columns of tables and JSON lines, in the order in which they
+            are looked for; the first are the default.
+        answer_columns: Columns of answers in a table, if an answer fits into a row.
         synonyms: Other names, for which the name is suggested.
         unused: Common options, and sections of them, without effect on this task.
         is_lookup: Whether the task is fitted in one pass instead of training.
@@ -58,6 +62,9 @@ class TaskRow:
     options: type[TaskOptions] = TaskOptions
     readers: Mapping[str, str] = field(default_factory=dict)
     reader: str | None = None
+    formats: Mapping[str, str] = field(default_factory=dict)
+    text_columns: tuple[tuple[str, ...], ...] = (("text",),)
+    answer_columns: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     is_lookup: bool = False
@@ -81,6 +88,8 @@ for _row in (
             "sst2": "elmo.tasks.classification.sentiment_trees:read_sst2",
             "sst5": "elmo.tasks.classification.sentiment_trees:read_sst5",
         },
+        formats={"commas": "table"},
+        answer_columns=("label", "confidence"),
         synonyms=("sentiment", "classifier", "textcat", "topics"),
         unused=("indicator_dim",),
     ),
@@ -95,6 +104,9 @@ for _row in (
             "klp": "elmo.tasks.tagging.column_files:read_klp",
             "parallel": "elmo.tasks.tagging.parallel_files:read_parallel",
         },
+        # Tags of words are not in tables: a file of columns can also have the extension .tsv.
+        formats=dict.fromkeys(("table", "commas", "documents", "unknown"), "conll"),
+        text_columns=(("words",), ("tokens",), ("text",)),
         synonyms=("ner", "pos", "chunking", "tagger", "entities"),
         unused=("indicator_dim", "phrases"),
     ),
@@ -104,6 +116,8 @@ for _row in (
         SentencePairsOptions,
         {"sentence_pairs": "elmo.tasks.sentence_pairs.sentence_pair_files:read_pairs", **_TABLES},
         reader="sentence_pairs",
+        text_columns=PAIR_COLUMNS,
+        answer_columns=("label", "confidence"),
         synonyms=("nli", "entailment", "paraphrase", "pairs"),
         unused=("phrases",),
     ),
@@ -113,6 +127,8 @@ for _row in (
         QuestionAnsweringOptions,
         {"squad": "elmo.tasks.question_answering.squad:read_squad"},
         reader="squad",
+        text_columns=(("question", "context"), ("question", "passage")),
+        answer_columns=("answer", "start", "end", "score"),
         synonyms=("qa", "question_answer", "reading"),
         unused=("phrases", "empty"),
     ),
@@ -123,6 +139,11 @@ for _row in (
         {
             name: f"elmo.tasks.semantic_roles.predicate_frames:read_{name}"
             for name in ("conll2005", "conll2012", "propbank")
+        },
+        formats={
+            **dict.fromkeys(("conll", "commas", "unknown"), "conll2005"),
+            **dict.fromkeys(("documents", "folder"), "conll2012"),
+            "jsonl": "propbank",
         },
         synonyms=("srl", "roles"),
         unused=("phrases", *_COLUMNS),

@@ -15,13 +15,9 @@ from elmo.tasks.files.json_records import field_names, read_jsonl
 from elmo.tasks.files.part_paths import split_part
 from elmo.tasks.files.raw_text import EmptyTextPolicy
 from elmo.tasks.files.text_lines import read_text
+from elmo.tasks.sentence_pairs.sentence_pairs_options import PAIR_COLUMNS
 from elmo.text.line_splitter import SplitFunction
 
-TEXTS = (
-    ("sentence1", "sentence2"),
-    ("premise", "hypothesis"),
-    ("sentence_A", "sentence_B"),
-)
 # Label columns of the data sets above, whose labels are known; `label` can have any labels.
 INFERENCE_LABELS = ("gold_label", "entailment_judgment", "entailment_label")
 LABELS = (*INFERENCE_LABELS, "label")
@@ -66,14 +62,14 @@ def read_pairs(
     content = read_text(path, encoding)
     is_json = content.lstrip()[:1] in ("[", "{")
     columns = field_names(path, content) if is_json else column_names(path, content)
-    texts = text or next((pair for pair in TEXTS if set(pair) <= set(columns)), None)
+    texts = text or next((pair for pair in PAIR_COLUMNS if set(pair) <= set(columns)), None)
     has_explicit_names = text is not None or label is not None
     label = label or next((name for name in LABELS if name in columns), None)
     if texts is None or label is None:
         raise FormatError(
             f"{path}, line 1: columns for a text pair and its label are missing. The columns are: "
             f"{', '.join(columns)}. Expected "
-            f"{' or '.join(' and '.join(pair) for pair in TEXTS)}, and one of "
+            f"{' or '.join(' and '.join(pair) for pair in PAIR_COLUMNS)}, and one of "
             f"{', '.join(LABELS)}. Name other columns with --text-column first,second "
             "and --label-column."
         )
