@@ -218,9 +218,8 @@ def test_predict_writes_an_empty_prediction_for_a_line_without_words(
     assert "2 of 4 texts without words: their predictions are empty." in caplog.text
     result = elmo("predict", tagger, "-", stdin="\nKim\n")
     assert json.loads(result.stdout.splitlines()[0]) == {"words": [], "tags": [], "spans": []}
-    assert (
-        elmo("predict", tagger, "-", "--to", "conll", stdin="\nKim\n").stdout == "\nKim\tB-PER\n\n"
-    )
+    result = elmo("predict", tagger, "-", "--to", "conll", stdin="\nLee Kim\n")
+    assert result.stdout == "\nLee\tB-PER\nKim\tI-PER\n\n"
 
 
 def test_predict_reads_a_text_without_words_as_in_training(elmo, tmp_path):

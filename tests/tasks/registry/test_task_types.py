@@ -70,7 +70,9 @@ def test_tagging_converts_tags_to_bioes_and_back(scheme):
     task = task_for("tagging", examples)
     assert task.to_settings() == {"scheme": scheme}
     labels = task.labels(examples)
-    assert labels == ["B-LOC", "B-PER", "E-LOC", "E-PER", "O", "S-LOC", "S-PER"]
+    # All tags of each type, also I-LOC and I-PER, which do not occur.
+    of_types = [f"{prefix}-{name}" for prefix in "BEIS" for name in ("LOC", "PER")]
+    assert labels == sorted(["O", *of_types])
     label_ids = {name: index for index, name in enumerate(labels)}
     targets = task.targets(examples, label_ids)
     assert targets.shape == (20, 5)
@@ -116,7 +118,7 @@ def test_tags_without_a_span_scheme_are_not_converted():
 
 def test_tagging_labels_always_include_the_outside_tag():
     task = task_for("tagging", [Example((("a",),), ("B-X",))])
-    assert task.labels([Example((("a",),), ("B-X",))]) == ["O", "S-X"]
+    assert task.labels([Example((("a",),), ("B-X",))]) == ["B-X", "E-X", "I-X", "O", "S-X"]
 
 
 def test_tagging_record_contains_spans():
