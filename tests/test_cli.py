@@ -18,6 +18,7 @@ from conftest import random_model
 from typer.testing import CliRunner
 
 from elmo import cli
+from elmo.cli import build_application, run_command, usage
 from elmo.config import (
     ConvertConfig,
     EmbedConfig,
@@ -269,7 +270,7 @@ def test_keyboard_interrupt_exits_with_code_130(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("elmo.formats.info_and_convert.locate", interrupt)
-    assert elmo("info", "x").exit_code == cli.INTERRUPTED
+    assert elmo("info", "x").exit_code == run_command.INTERRUPTED
 
 
 @pytest.fixture
@@ -325,7 +326,7 @@ def test_second_sigterm_is_ignored_during_clean_up(monkeypatch):
     calls = []
     monkeypatch.setattr(signal, "signal", lambda *arguments: calls.append(arguments))
     with pytest.raises(SystemExit) as stopped:
-        cli._terminate(signal.SIGTERM, None)
+        build_application._terminate(signal.SIGTERM, None)
     assert stopped.value.code == 143
     assert calls == [(signal.SIGTERM, signal.SIG_IGN)]
 
@@ -345,13 +346,13 @@ def seen(monkeypatch):
     module = types.SimpleNamespace()
     for command in cli.COMMANDS.values():
         setattr(module, command.function.split(":")[1], lambda config: configs.append(config) or "")
-    monkeypatch.setattr(cli, "import_module", lambda _: module)
+    monkeypatch.setattr(run_command, "import_module", lambda _: module)
     return configs
 
 
 def test_embed_with_several_inputs_explains_how_to_name_them(seen):
     result = elmo("embed", "a.csv", "b.csv", "c.csv", "out.parquet", "--text-column", "text")
-    assert result.exit_code == cli.WRONG_USAGE
+    assert result.exit_code == usage.WRONG_USAGE
     assert "there are 4 arguments without a flag" in result.stderr
     assert "quote the glob" in result.stderr
     assert not seen
@@ -385,12 +386,12 @@ def test_earlier_name_of_text_column_is_accepted(seen, arguments, words):
 )
 def test_option_name_of_another_library_suggests_the_name_here(arguments, suggestion):
     done = CliRunner().invoke(cli.application(arguments), arguments)
-    assert done.exit_code == cli.WRONG_USAGE
+    assert done.exit_code == usage.WRONG_USAGE
     assert done.stderr == f"elmo: There is no option {suggestion}\n"
 
 
 @pytest.mark.parametrize("words", ["embed a b.h5", "evaluate --model m a", "task predict m a"])
-@pytest.mark.parametrize(("flag", "message"), cli.REMOVED_FLAGS.items())
+@pytest.mark.parametrize(("flag", "message"), usage.REMOVED_FLAGS.items())
 def test_removed_flag_is_explained_in_one_line(seen, words, flag, message):
     result = CliRunner().invoke(cli.application(), [*words.split(), flag])
     assert (result.exit_code, result.stderr, seen) == (2, f"elmo: {message}\n", [])
@@ -435,7 +436,7 @@ def test_translated_command_of_allennlp_is_accepted(seen):
 @pytest.mark.parametrize("flag", ["--tokenizer english", "--tokenizer=english"])
 def test_tokenizer_of_a_model_is_explained_in_one_line(seen, words, flag):
     result = elmo(*words.split(), *flag.split())
-    assert (result.exit_code, result.stderr, seen) == (2, f"elmo: {cli.TOKENIZER_MESSAGE}\n", [])
+    assert (result.exit_code, result.stderr, seen) == (2, f"elmo: {usage.TOKENIZER_MESSAGE}\n", [])
     assert "elmo convert MODEL NEW --tokenizer NAME" in result.stderr
 
 
@@ -534,7 +535,7 @@ def import_module(name):
 def info(config):
     return f"{gc.isenabled()} {gc.get_freeze_count() > len(gc.get_objects())}"
 
-cli.import_module = import_module
+cli.run_command.import_module = import_module
 sys.argv = ["elmo", "info", "x"]
 cli.main()
 """
@@ -551,7 +552,7 @@ def test_command_called_from_python_does_not_change_garbage_collection():
 
 def test_embed_compiles_native_kernels_in_a_background_thread(tmp_path, model, monkeypatch):
     threads = []
-    monkeypatch.setattr(cli, "library", lambda: threads.append(threading.current_thread()))
+    monkeypatch.setattr(run_command, "library", lambda: threads.append(threading.current_thread()))
     assert elmo("info", model).exit_code == 0
     assert threads == []
     (tmp_path / "one.txt").write_text("a few words\n")
@@ -573,8 +574,8 @@ def test_importing_embed_file_does_not_import_h5py_or_sharded_job():
 def test_flags_are_only_built_for_the_requested_command(monkeypatch):
     built = []
     monkeypatch.setattr(
-        cli,
-        "_command_function",
+        build_application,
+        "command_function",
         lambda command, flags: built.append(command.function) or (lambda: None),
     )
     for typed, functions in (

@@ -1,0 +1,213 @@
+"""Flags of a command, made from the fields of its config."""
+
+import inspect
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from elmo.cli.command_table import Command
+from elmo.cli.run_command import run_command
+from elmo.config.serialization import Leaf, leaves, load_config, presets
+from elmo.errors import ConfigError
+from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.registry.task_flags import all_leaves, inapplicable_flags, named_config, task_leaves
+
+# If the list of choices is longer than this, it is shown in the help text, not in the metavar.
+MAX_METAVAR = 60
+
+
+class Flags(NamedTuple):
+    """The flags of a command.
+
+    Attributes:
+        leaves: Fields of the config that have a flag or are positional arguments.
+        inapplicable: Flags that do not apply to the named task, with an error message.
+        are_of_task: Whether the defaults are those of the named task.
+    """
+
+    leaves: list[Leaf]
+    inapplicable: Mapping[str, str] = MappingProxyType({})
+    are_of_task: bool = False
+
+
+def command_flags(command: Command, arguments: Sequence[str]) -> Flags:
+    """Return the flags of a command; those of `task fit` depend on the named task."""
+    if command.config is not TaskConfig:
+        return Flags(leaves(command.config))
+    config = named_config(arguments, _known_presets(command), command.synonyms)
+    if config is None:
+        return Flags(all_leaves())
+    shown = task_leaves(config)
+    return Flags(shown, inapplicable_flags(config, shown), are_of_task=True)
+
+
+def _known_presets(command: Command) -> dict[str, Path]:
+    known: dict[str, Path] = {}
+    for folder in command.presets.values():
+        known |= presets(folder)
+    return known
+
+
+def command_function(command: Command, flags: Flags) -> Callable[..., None]:
+    """Create a function whose parameters are the config fields, for typer to inspect."""
+    fields = flags.leaves
+
+    def run(**values: Any) -> None:
+        debug, as_json = values.pop("debug"), values.pop("as_json")
+        source, out = values.pop("config", None), values.pop("out_option", None)
+
+        def make_config() -> Any:
+            if out is not None and values["out"] is not None:
+                raise ConfigError(
+                    f"The output is given twice: {values['out']} and --out {out}. Remove one."
+                )
+            if command.example and out is None and values["out"] is None:
+                example = command.example.format(shlex.quote(values[command.positional[0]]))
+                raise ConfigError(f"The output (OUT) is missing. Example: {example}")
+            return _config(
+                command, fields, source, values if out is None else {**values, "out": out}
+            )
+
+        run_command(make_config, command, debug, as_json)
+
+    notes = _task_defaults(None if flags.are_of_task else command.presets.get("task"))
+    parameters = [_parameter(leaf, command, notes) for leaf in fields]
+    if "out" in command.positional:
+        text = "Same as the argument OUT."
+        parameters.append(
+            _flag("out_option", str | None, None, "--out", help=text, metavar="<str>")
+        )
+    if command.file:
+        known = [
+            f"a {title} ({', '.join(presets(folder))})" for title, folder in command.presets.items()
+        ]
+        choices = " or ".join([*([", ".join(known)] if known else []), "a YAML config file"])
+        text = (
+            f"{choices[0].upper()}{choices[1:]}. Flags override its values, which "
+            f"{'are' if flags.are_of_task else 'replace'} the defaults shown below."
+        )
+        parameters.append(_config_file(text, command))
+    parameters.append(_flag("as_json", bool, False, "--json", help="Print the result as JSON."))
+    parameters.append(_flag("debug", bool, False, "--debug", help="Show a traceback on errors."))
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _config(
+    command: Command, fields: list[Leaf], source: str | None, values: dict[str, Any]
+) -> Any:
+    """Build the config from command-line values; options not given are None or an empty list."""
+    typed = {
+        leaf.name: leaf.from_text(value) if isinstance(value, str) else value
+        for leaf in fields
+        if (value := values[leaf.name]) is not None and value != []
+    }
+    known = _known_presets(command)
+    return load_config(command.config, source, typed, known, command.synonyms)
+
+
+def _parameter(
+    leaf: Leaf, command: Command, task_defaults: Mapping[tuple[str, ...], list[str]]
+) -> inspect.Parameter:
+    """Return the typer argument or option for a field.
+
+    It accepts any string, which the config parses; errors thus read the same as those for config
+    files.
+
+    Args:
+        leaf: The field.
+        command: The command.
+        task_defaults: Values that tasks have instead of the default, by the path of the option.
+    """
+    hint: Any = list[str] | None if leaf.is_many else str | None
+    if leaf.name in command.positional:
+        # The config reports a missing `out`, because it can also be given as --out.
+        is_required = leaf.is_required and leaf.name != "out"
+        argument = typer.Argument(help=leaf.help, show_default=False, metavar=leaf.name.upper())
+        return inspect.Parameter(
+            leaf.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if is_required else None,
+            annotation=Annotated[hint, argument],
+        )
+    flag = leaf.flag
+    if leaf.is_switch:
+        hint = bool | None
+        # Switches that can be on by default or in a config file also need a flag to turn them off.
+        if command.file or leaf.default is not False:
+            flag += f"/--no-{flag.removeprefix('--')}"
+    notes = ["repeatable"] if leaf.is_many else []
+    if leaf.is_required:
+        notes.append("required")
+    elif leaf.default is not None and leaf.default is not False and leaf.default != ():
+        notes.append(f"default: {_default_text(leaf.default)}")
+    notes += task_defaults.get((*leaf.path, leaf.name), [])
+    text, metavar = leaf.help, f"<{leaf.type_name}>"
+    if len(metavar) > MAX_METAVAR:
+        text, metavar = f"{text} One of: {leaf.type_name.replace('|', ', ')}.", "<name>"
+    # Section names are only needed to write a config file.
+    names = f" ({'.'.join(leaf.path)})" if command.file and leaf.path else ""
+    return _flag(
+        leaf.name,
+        hint,
+        None,
+        flag,
+        help=f"{text}  [{'; '.join(notes)}]" if notes else text,
+        metavar=None if leaf.is_switch else metavar,
+        show_default=False,
+        rich_help_panel=f"{leaf.title}{names}" if leaf.title else None,
+    )
+
+
+@cache
+def _task_defaults(folder: str | None) -> dict[tuple[str, ...], list[str]]:
+    """Return the values that tasks have instead of a default, by the path of the option.
+
+    Args:
+        folder: Subfolder with the presets of the tasks; None if the command has none.
+    """
+    if folder is None:
+        return {}
+    import yaml
+
+    notes: dict[tuple[str, ...], list[str]] = {}
+    for task, path in presets(folder).items():
+        for name, value in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+            options = value if isinstance(value, dict) else {None: value}
+            for option, default in options.items():
+                key = (name,) if option is None else (name, option)
+                notes.setdefault(key, []).append(f"{task}: {_default_text(default)}")
+    notes.pop(("task",))
+    return notes
+
+
+def _config_file(text: str, command: Command) -> inspect.Parameter:
+    """Return the positional argument TASK, or the option `--config`."""
+    if "config" not in command.positional:
+        return _flag("config", str | None, None, "--config", help=text, metavar=f"<{command.file}>")
+    return inspect.Parameter(
+        "config",
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[str, typer.Argument(help=text, show_default=False, metavar="TASK")],
+    )
+
+
+def _default_text(value: Any) -> str:
+    """Format a default value as it would be written on the command line."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_default_text, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+
+
+def _flag(name: str, hint: Any, default: Any, flag: str, **settings: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[hint, typer.Option(flag, **settings)],
+    )

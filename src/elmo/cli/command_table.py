@@ -1,0 +1,104 @@
+"""Table of the commands of `elmo`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from elmo.config import (
+    ConvertConfig,
+    DemoConfig,
+    DownloadConfig,
+    EmbedConfig,
+    EvaluateConfig,
+    FinetuneConfig,
+    InfoConfig,
+    PrepareConfig,
+    PretrainConfig,
+    TaskEvaluateConfig,
+    TaskPredictConfig,
+    VocabConfig,
+)
+from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.registry.task_rows import synonyms
+
+
+class Command(NamedTuple):
+    """Definition of a command.
+
+    Attributes:
+        config: Config dataclass whose fields are the arguments.
+        function: Module and name of the function, separated by a colon.
+        positional: Fields that are positional arguments. If `out` is one of them, it can also be
+            given as `--out`.
+        file: Metavar of `--config`; empty if the command takes no config file.
+        presets: For each type of preset, the subfolder that contains the presets.
+        synonyms: Names that users may try instead of a preset, with the preset to suggest.
+        is_native: Whether the command will probably need the native kernels.
+        shows_threads: Whether to print a reduced number of threads. It does not matter for commands
+            that only read and write files.
+        example: Example of a command with the required output; {} is replaced by its input.
+    """
+
+    config: type
+    function: str
+    positional: tuple[str, ...] = ()
+    file: str = ""
+    presets: Mapping[str, str] = MappingProxyType({})
+    synonyms: Mapping[str, str] = MappingProxyType({})
+    is_native: bool = False
+    shows_threads: bool = True
+    example: str = ""
+
+
+# Ordered as a new user would need them.
+COMMANDS = {
+    "demo": Command(DemoConfig, "elmo.demo:demo"),
+    "embed": Command(
+        EmbedConfig,
+        "elmo.embed.embed_file:embed",
+        ("input", "out"),
+        is_native=True,
+        example="elmo embed {} vectors.h5",
+    ),
+    "download": Command(
+        DownloadConfig, "elmo.formats.download_model:download", ("name",), shows_threads=False
+    ),
+    "info": Command(
+        InfoConfig, "elmo.tasks.prediction.task_info:info", ("model",), shows_threads=False
+    ),
+    "convert": Command(
+        ConvertConfig,
+        "elmo.formats.info_and_convert:convert",
+        ("model", "out"),
+        shows_threads=False,
+        example="elmo convert {} my-elmo",
+    ),
+    "task fit": Command(
+        TaskConfig,
+        "elmo.tasks.training.fit:fit",
+        ("config",),
+        file="preset|file",
+        presets={"task": "task_types", "data set": "tasks"},
+        synonyms=synonyms(),
+    ),
+    "task evaluate": Command(
+        TaskEvaluateConfig, "elmo.tasks.prediction.predict:evaluate", ("model", "input")
+    ),
+    "task predict": Command(
+        TaskPredictConfig, "elmo.tasks.prediction.predict:predict", ("model", "input", "out")
+    ),
+    "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",), shows_threads=False),
+    "prepare": Command(
+        PrepareConfig, "elmo.corpus.prepare_corpus:prepare", ("input",), shows_threads=False
+    ),
+    "pretrain": Command(
+        PretrainConfig,
+        "elmo.train.pretrain_model:pretrain",
+        file="preset|file",
+        presets={"preset": ""},
+    ),
+    "finetune": Command(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
+    "evaluate": Command(EvaluateConfig, "elmo.evaluate.evaluate_model:evaluate", ("text",)),
+}
+
+GROUPS = {"task": "Train and use models for supervised tasks."}
