@@ -118,6 +118,12 @@ class TestConvert:
         assert len(lines) == 2
         assert lines[1].startswith("note: ")
 
+    def test_convert_reports_that_files_were_replaced(self, tmp_path):
+        config = ConvertConfig("small-en", str(tmp_path / "out"), storage="int8")
+        note = f"{tmp_path / 'out'} existed; files with the same names were replaced."
+        assert note not in convert(config).notes
+        assert note in convert(config).notes
+
     def test_convert_names_the_folder_that_was_read(self, tmp_path):
         origin, make = SOURCES["archive"]
         convert(ConvertConfig(str(make(tmp_path)["source"]), str(tmp_path / "run" / "model")))

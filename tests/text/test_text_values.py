@@ -35,6 +35,17 @@ def test_encode_rejects_a_table_and_names_one_column(small):
     assert len(small.encode(table.review)) == 2
 
 
+def test_arrays_with_a_single_column_are_rejected(small):
+    column = np.array([["A fine film."], ["Too long."]], dtype=object)
+    with pytest.raises(InputError, match=r"sentences has the shape \(2, 1\), .*values\[:, 0\]"):
+        small.encode(column, pooling="mean")
+    with pytest.raises(InputError, match=r"texts has the shape \(2, 1\)"):
+        Classifier().fit(column, ["a", "b"])
+    assert len(small.encode(column[:, 0])) == 2
+    words = np.array([["He", "sat"], ["It", "rained"]])
+    assert [len(vectors) for vectors in small.encode(words)] == [2, 2]
+
+
 def test_encode_rejects_dictionaries(small):
     with pytest.raises(InputError, match=r"sentences has type dict\. Pass a list of sentences"):
         small.encode({"a": "A fine film."})
@@ -44,10 +55,11 @@ def test_encode_rejects_dictionaries(small):
 
 @pytest.mark.parametrize("value", [None, math.nan, np.float64("nan")])
 def test_encode_names_the_position_of_a_missing_text(small, value):
-    message = r"1 is a missing value \((nan|None)\)\. Drop .*dropna\(\) or column\.fillna"
-    with pytest.raises(InputError, match=f"sentence {message}"):
+    message = r"1 is a missing value \((nan|None)\)\. Drop "
+    remedy = r".*dropna\(\) or column\.fillna"
+    with pytest.raises(InputError, match=f"sentence {message}{remedy}"):
         small.encode(["A fine film.", value])
-    with pytest.raises(InputError, match=f"Text {message}"):
+    with pytest.raises(InputError, match=rf"Text {message}missing texts and their targets"):
         Classifier().fit(["A fine film.", value], ["a", "b"])
 
 
@@ -64,7 +76,7 @@ def test_errors_about_spacy_objects_contain_the_expression_for_their_words(small
         small.encode(doc)
     with pytest.raises(InputError, match=f"sentence 0 contains spaCy tokens, .*: {SPACY_WORDS}"):
         small.encode([doc])
-    with pytest.raises(InputError, match=f"sentence 0 has type Token, expected .*: {SPACY_WORDS}"):
+    with pytest.raises(InputError, match=rf"sentence 0 has type Token, .*: \[{SPACY_WORDS}\]"):
         small.encode(list(doc))
 
 

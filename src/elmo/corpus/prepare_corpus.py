@@ -162,17 +162,19 @@ def prepare(config: PrepareConfig) -> PrepareResult:
     )
 
 
-def warn_if_too_small(n_valid_words: int) -> None:
+def warn_if_too_small(n_valid_words: int, *, is_prepared: bool = False) -> None:
     """Warn if the held-out text is too small for a reliable perplexity.
 
     Args:
         n_valid_words: Number of held-out words.
+        is_prepared: Whether the corpus exists already, so that it has to be prepared again.
     """
     if n_valid_words < MIN_VALID_WORDS:
         logger.warning(
-            "The held-out text has only %d words, too few for a reliable perplexity. Give a longer "
+            "The held-out text has only %d words, too few for a reliable perplexity. %s a longer "
             "text with --valid, or hold out more with --held-out.",
             n_valid_words,
+            "Run elmo prepare again: give" if is_prepared else "Give",
         )
 
 

@@ -116,13 +116,16 @@ def convert(config: ConvertConfig) -> ConvertResult:
     if config.tokenizer is not None:
         model = model.with_tokenizer(config.tokenizer)
     notes = model.notes
+    out = Path(config.out)
+    if out.is_dir() and any(out.iterdir()):
+        notes += (f"{out} existed; files with the same names were replaced.",)
     if config.to == "allennlp":
-        bilm_hdf5.write(model, Path(config.out))
+        bilm_hdf5.write(model, out)
         notes += tuple(bilm_hdf5.omissions(model))
     elif config.to == "onnx":
-        notes += tuple(onnx_folder.write(model, Path(config.out), config.storage))
+        notes += tuple(onnx_folder.write(model, out, config.storage))
     else:
-        model_folder.write(model, Path(config.out), config.storage)
+        model_folder.write(model, out, config.storage)
     return ConvertResult(config.out, _source(config.model, model), config.to, config.storage, notes)
 
 

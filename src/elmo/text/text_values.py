@@ -35,6 +35,12 @@ def iterate_sentences(value: Iterable[Any], name: str = "sentences") -> Iterator
             f"{label}. Pass the words of a spaCy object as one sentence in a list: "
             f"[{_SPACY_WORDS}]."
         )
+    shape = getattr(value, "shape", ())
+    if len(shape) > 1 and shape[1] == 1:
+        raise InputError(
+            f"{name} has the shape {tuple(shape)}, one column of a table. Pass an array with one "
+            "dimension, such as values[:, 0]."
+        )
     return _iterate(value, label, name)
 
 
@@ -69,13 +75,15 @@ def is_missing(value: Any) -> bool:
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
-def check_not_missing(value: Any, label: str) -> None:
-    """Raise `InputError` if a value stands for a missing text."""
+def check_not_missing(
+    value: Any,
+    label: str,
+    remedy: str = "Drop missing texts or replace them by empty ones: with pandas, column.dropna() "
+    'or column.fillna("").',
+) -> None:
+    """Raise `InputError` if a value stands for a missing text; the remedy ends the message."""
     if is_missing(value):
-        raise InputError(
-            f"{label} is a missing value ({value}). Drop missing texts or replace them by empty "
-            'ones: with pandas, column.dropna() or column.fillna("").'
-        )
+        raise InputError(f"{label} is a missing value ({value}). {remedy}")
 
 
 def check_no_spacy(value: Any, label: str) -> None:
@@ -139,7 +147,7 @@ def _iterate(value: Iterable[Any], label: str, items: str) -> Iterator[Any]:
     except TypeError:
         remedy = ""
         if _is_spacy(value):
-            remedy = f" Pass the words of a spaCy object: {_SPACY_WORDS}."
+            remedy = f" Pass the words of a spaCy object as one sentence: [{_SPACY_WORDS}]."
         raise InputError(f"{label}, expected a string or a list of {items}.{remedy}") from None
 
 

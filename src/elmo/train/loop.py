@@ -122,6 +122,8 @@ class Loop(Generic[Result]):
                 f"nothing to do, because the run has stopped early; to train longer, set "
                 f"--patience above {options.patience} or train again with another --out"
             )
+        if state.step >= trainable.n_steps:
+            return "nothing to do, because the run is complete"
         with closing(prefetched(trainable.batches(state.step))) as batches:
             while state.step < trainable.n_steps:
                 if state.step == trainable.compare_at and not state.before:

@@ -43,7 +43,7 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
         opened = Corpus.open(data)
         _check_options(config, opened.reading)
         if "valid" in opened.splits:  # text files are checked when they are prepared
-            warn_if_too_small(opened.splits["valid"].n_words)
+            warn_if_too_small(opened.splits["valid"].n_words, is_prepared=True)
         yield _check_corpus(opened, str(data))
         return
     name = ", ".join(config.data)

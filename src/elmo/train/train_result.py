@@ -46,6 +46,11 @@ class TrainResult:
         lines[0] += f", {duration(self.seconds)}"
         if self.before is not None and self.best is not None:
             lines += comparison(self.before, self.best)
+            if self.best == self.before:
+                lines.append(
+                    "No evaluation improved on the model before fine-tuning, so its weights were "
+                    "kept."
+                )
         elif self.best is not None:
             lines += ["best on held-out text:", str(self.best)]
         if self.best is not None and self.carried_rows:

@@ -258,6 +258,9 @@ def test_number_of_steps_and_description_of_task_run(tmp_path):
     assert "20 training examples, 20 development examples, 2 labels" in description
     assert "\nelmo     none\n" in description
     assert "steps    7, 4 per epoch" in description
+    assert "few development examples" not in description
+    few = make_trainable(tmp_path, dev=LABELED[:4]).describe()
+    assert "note     few development examples to select a model with" in few
     assert trainable.memory_advice() == "Out of memory. Try --batch-words 8."
 
 
@@ -274,6 +277,9 @@ def test_run_that_predicts_one_label_or_is_short_is_reported(tmp_path, caplog):
     resumed.load_state_dict(trainable.state_dict())
     resumed.result(RunState(step=8), "finished")
     assert caplog.messages[1] == caplog.messages[0]
+    resumed.fitted.label_type = "bool"
+    resumed.result(RunState(step=8), "finished")
+    assert "only the label 'False'" in caplog.messages[2]
     caplog.clear()
     trainable = make_trainable(tmp_path, epochs=2)
     trainable.result(RunState(), "dry run")

@@ -194,7 +194,11 @@ class TrainedEstimator(Estimator[Answer]):
         if len(texts) != task.n_inputs:
             raise InputError(f"Item {number} has {len(texts)} texts (expected {task.n_inputs}).")
         for value in texts:
-            check_not_missing(value, f"Text {number}")
+            check_not_missing(
+                value,
+                f"Text {number}",
+                'Drop missing texts and their targets: with pandas, table.dropna(subset=["text"]).',
+            )
             check_no_spacy(value, f"Text {number}")
         if not all(map(_is_text, texts)):
             raise InputError(

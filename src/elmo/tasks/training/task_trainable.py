@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 CHECK_INTERVAL = 2048
 # Shorter runs are reported, because a model rarely learns much in so few steps.
 SHORT_RUN = 50
+# With fewer development examples, the score of a model is mostly chance.
+FEW_DEV_EXAMPLES = 20
 
 logger = logging.getLogger(__name__)
 
@@ -198,13 +200,16 @@ class TaskTrainable:
         """Return a description of the run, which is printed before the first step."""
         n_weights = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
         elmo = self.config.elmo
+        note = ""
+        if 0 < len(self.job.dev) < FEW_DEV_EXAMPLES:
+            note = "\nnote     few development examples to select a model with; give more (--dev)"
         return (
             f"{self.config.task}: {format_count(len(self.job.train), 'training example')}, "
             f"{format_count(len(self.job.dev), 'development example')}, "
             f"{self.fitted.task.describe_labels(self.fitted.labels, self.job.train)}\n"
             f"elmo     {'none' if elmo.model is None else f'{elmo.model}, {elmo.use}'}\n"
             f"model    {n_weights:,} trainable weights\n"
-            f"steps    {self.n_steps:,}, {self.steps_per_epoch:,.0f} per epoch"
+            f"steps    {self.n_steps:,}, {self.steps_per_epoch:,.0f} per epoch{note}"
         )
 
     def batches(self, first_step: int) -> Iterator[list[TaskBatch]]:
@@ -337,13 +342,13 @@ class TaskTrainable:
     def result(self, state: RunState, note: str) -> TaskRun:
         """Return the result of the run."""
         best = self.evaluation(state.best) if state.best else None
-        if self._only_label_of_best is not None:
+        if (label := self._only_label_of_best) is not None:
+            if self.fitted.label_type == "bool":
+                label = str(label == "1")
             logger.warning(
                 "The model predicts %s on the development set: it has learned nothing else in "
                 "%s. Use more epochs, smaller batches or another learning rate.",
-                "no spans"
-                if self._only_label_of_best == NO_SPAN
-                else f"only the label {self._only_label_of_best!r}",
+                "no spans" if label == NO_SPAN else f"only the label {label!r}",
                 format_count(state.step, "step"),
             )
         elif 0 < state.step == self.n_steps < SHORT_RUN:
