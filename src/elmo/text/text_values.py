@@ -35,7 +35,7 @@ def iterate_sentences(value: Iterable[Any], name: str = "sentences") -> Iterator
             f"{label}. Pass the words of a spaCy object as one sentence in a list: "
             f"[{_SPACY_WORDS}]."
         )
-    shape = getattr(value, "shape", ())
+    shape: tuple[int, ...] = getattr(value, "shape", ())
     if len(shape) > 1 and shape[1] == 1:
         raise InputError(
             f"{name} has the shape {tuple(shape)}, one column of a table. Pass an array with one "
