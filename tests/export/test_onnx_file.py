@@ -7,6 +7,7 @@ import pytest
 import torch
 from export_models import CONFIGS, SENTENCES, expected_layers, model_of, onnx_runner, with_lstm
 
+from elmo.embed.forward_input import check_values
 from elmo.errors import ConfigError, MissingExtra, OutputError
 from elmo.export import onnx_file, onnx_verification, to_onnx
 
@@ -85,4 +86,4 @@ def test_random_verification_ids_are_valid_for_every_config():
     for config in CONFIGS.values():
         elmo = model_of(config)
         ids = onnx_verification.random_ids(elmo.config)
-        elmo._check_values(ids, (ids != 0).any(dim=2))
+        check_values(ids, (ids != 0).any(dim=2), elmo.config.encoder)
