@@ -81,11 +81,10 @@ class Loop(Generic[Result]):
         state = self.folder.resume(self.trainable)
         if state is not None:
             self._continue_from(state)
+            if state.step >= self.trainable.n_steps or self._is_out_of_patience():
+                return  # options that are not used must not be recorded as those of the run
             self.line.write(f"Resuming from step {state.step:,}.")
-        is_over = self.state.step >= self.trainable.n_steps or self._is_out_of_patience()
-        # Options that are not used must not be recorded as those of the run.
-        if state is None or not is_over:
-            self.folder.save_config()
+        self.folder.save_config()
 
     def _continue_from(self, state: RunState) -> None:
         self.state = state

@@ -267,7 +267,7 @@ def test_fitted_estimator_rejects_invalid_texts_and_targets(fitted):
 
 
 def test_classifier_handles_texts_without_words_as_configured(caplog):
-    texts, labels = [*TEXTS, "", " "], [*LABELS, "good", "bad"]
+    texts, labels = [*TEXTS, "", None], [*LABELS, "good", "bad"]
     model = Classifier(**{**OPTIONS, "max_steps": 1}, empty="skip").fit(texts, labels)
     assert "Skipped 2 of 22 texts: they have no words" in caplog.text
     assert model.evaluate(texts, labels) == model.evaluate(TEXTS, LABELS)

@@ -342,6 +342,8 @@ def test_predict_rejects_tables_of_tags_and_id_columns_of_plain_text(
     message = "CSV output is only supported for classification, sentence_pairs, question_answering"
     assert failed(result, 2, message)
     assert "Use --to jsonl (.jsonl) or --to conll (.conll)." in result.stderr
+    result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "out.xlsx")
+    assert failed(result, 2, "Predictions cannot be written as .xlsx. Use the extension .jsonl")
     result = elmo("predict", classifier, tmp_path / "in.txt", "--id-column", "n")
     assert failed(result, 2, "--id-column has no effect")
     (tmp_path / "in.csv").write_text("label\na\n")

@@ -78,6 +78,19 @@ def test_splitting_and_subsampling_return_at_least_one_example():
     assert subsample(LABELED, 1, 1) == LABELED
 
 
+def test_split_off_development_set_has_a_span_if_there_is_one():
+    plain = [Example(((str(n), "b"),), ("O", "O")) for n in range(30)]
+    _, unchanged = split_off_dev(plain, 0.1)
+    for number in range(30):
+        examples = list(plain)
+        examples[number] = Example(((str(number), "b"),), ("B-PER", "O"))
+        train, dev = split_off_dev(examples, 0.1)
+        assert examples[number] in dev
+        assert len(dev) == 3
+        assert sorted(e.words for e in train + dev) == sorted(e.words for e in plain)
+        assert len({e.words for e in dev} & {e.words for e in unchanged}) >= 2
+
+
 def test_missing_or_empty_training_file_raises(tmp_path):
     with pytest.raises(ConfigError, match=r"There are no training examples\. Set the"):
         training_examples(ExamplesConfig(), str.split, 1)

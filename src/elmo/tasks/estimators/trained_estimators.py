@@ -193,11 +193,14 @@ class TrainedEstimator(Estimator[Answer]):
         texts = cast(tuple[Text, ...], (text,) if task.n_inputs == 1 else tuple(text))
         if len(texts) != task.n_inputs:
             raise InputError(f"Item {number} has {len(texts)} texts (expected {task.n_inputs}).")
+        if self._empty != "error":  # a missing text has no words
+            texts = tuple("" if is_missing(value) else value for value in texts)
         for value in texts:
             check_not_missing(
                 value,
                 f"Text {number}",
-                'Drop missing texts and their targets: with pandas, table.dropna(subset=["text"]).',
+                'Drop missing texts and their targets (with pandas, table.dropna(subset=["text"])) '
+                f"or skip them with empty='skip'{self._keep_remedy}.",
             )
             check_no_spacy(value, f"Text {number}")
         if not all(map(_is_text, texts)):

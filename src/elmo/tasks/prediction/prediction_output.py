@@ -16,6 +16,8 @@ from elmo.tasks.reading.load_examples import default_columns
 from elmo.tasks.registry.task_rows import TASKS, task_row
 
 _FORMATS = {".csv": "csv", ".tsv": "tsv"} | dict.fromkeys(CONLL_SUFFIXES, "conll")
+# Extensions of table formats that are not supported.
+_UNSUPPORTED = (".xlsx", ".xls", ".ods", ".parquet")
 _ID = "id"
 
 
@@ -31,8 +33,13 @@ class PredictionOutput:
         """
         self.task = task
         self.format_name: str = config.to
+        suffix = Path(config.out).suffix.lower()
+        if config.to == "auto" and suffix in _UNSUPPORTED:
+            raise ConfigError(
+                f"Predictions cannot be written as {suffix}. Use the extension .jsonl or .csv."
+            )
         if config.to == "auto":
-            self.format_name = _FORMATS.get(Path(config.out).suffix.lower(), "jsonl")
+            self.format_name = _FORMATS.get(suffix, "jsonl")
         self.has_id = config.id_column is not None
         self.columns = task_row(task).answer_columns
         in_tables = [name for name, row in TASKS.items() if row.answer_columns]

@@ -162,10 +162,18 @@ def indexed_examples(
 def split_off_dev(
     examples: Sequence[Example[object]], share: float
 ) -> tuple[list[Example[object]], list[Example[object]]]:
-    """Split examples into a training set and a development set; the split is deterministic."""
-    order = np.random.default_rng(DEV_SEED).permutation(len(examples))
+    """Split examples into a training set and a development set; the split is deterministic.
+
+    A development set without any span could not select a model: all would have the F1 score 0. An
+    example with a span then takes the place of the last one.
+    """
+    order = np.random.default_rng(DEV_SEED).permutation(len(examples)).tolist()
     n_dev = max(1, round(share * len(examples)))
-    dev = set(order[:n_dev].tolist())
+    with_spans = (number for number in order if _has_annotation(examples[number]))
+    first = next(with_spans, None)
+    if first is not None and order.index(first) >= n_dev:
+        order.insert(n_dev - 1, first)
+    dev = set(order[:n_dev])
     train = [example for index, example in enumerate(examples) if index not in dev]
     if not train:
         raise InputError(
@@ -173,6 +181,12 @@ def split_off_dev(
             "(--dev, or dev= in Python)."
         )
     return train, [example for index, example in enumerate(examples) if index in dev]
+
+
+def _has_annotation(example: Example[object]) -> bool:
+    """Whether an example has a label, or a tag other than O, a frame or a cluster."""
+    target = example.target
+    return not isinstance(target, tuple) or any(item != "O" for item in target)
 
 
 def subsample_dev(dev: Sequence[Example[object]], config: ExamplesConfig) -> list[Example[object]]:
