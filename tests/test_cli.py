@@ -308,8 +308,8 @@ def embedding(tmp_path, tmp_path_factory, model):
 @pytest.mark.parametrize(
     ("number", "code", "message"),
     [
-        (signal.SIGINT, 130, "elmo: Interrupted. No partial output was left.\n"),
-        (signal.SIGTERM, 143, "elmo: Terminated. No partial output was left.\n"),
+        (signal.SIGINT, 130, "elmo: Interrupted. No incomplete files were left.\n"),
+        (signal.SIGTERM, 143, "elmo: Terminated. No incomplete files were left.\n"),
     ],
 )
 def test_signal_during_embed_leaves_no_files(tmp_path, embedding, number, code, message):

@@ -52,7 +52,7 @@ def run_command(
         if isinstance(error, SystemExit) and error.code != TERMINATED:
             raise
         is_interrupt = isinstance(error, KeyboardInterrupt)
-        kept = getattr(error, "__notes__", ["No partial output was left."])[-1]
+        kept = getattr(error, "__notes__", ["No incomplete files were left."])[-1]
         typer.echo(f"elmo: {'Interrupted' if is_interrupt else 'Terminated'}. {kept}", err=True)
         raise typer.Exit(INTERRUPTED if is_interrupt else TERMINATED) from None
     except BrokenPipeError:

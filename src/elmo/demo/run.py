@@ -178,7 +178,7 @@ def demo(config: DemoConfig) -> DemoResult:
     senses = bundled_senses()
     _report(MODEL_MISSING if senses is None else str(senses))
     # The checkpoints are in the temporary folder.
-    note = "No partial output was left."
+    note = "No incomplete files were left."
     with interruption_note(lambda: note), tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         training, skipped = None, ""

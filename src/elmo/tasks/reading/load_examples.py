@@ -1,11 +1,13 @@
 """Loads the examples named in a config: reading, development split, subsampling."""
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from elmo.config import ExamplesConfig
+from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.core.example import Example
 from elmo.tasks.files.json_records import field_names
@@ -19,7 +21,7 @@ DEV_SEED = 0
 # With fewer examples, the selection of the best model would be noise.
 MIN_DEV_EXAMPLES = 200
 # Readers that support --text-column, and readers that support --label-column.
-TEXT_COLUMN_READERS = ("table", "jsonl", "sentence_pairs", "squad")
+TEXT_COLUMN_READERS = ("table", "jsonl", "sentence_pairs", "squad", "tag_table")
 LABEL_COLUMN_READERS = (*TEXT_COLUMN_READERS, "conll", "conllu")
 # Fields of tags in JSON records, if none is given.
 TAG_FIELDS = ("tags", "labels", "ner_tags", "label")
@@ -42,9 +44,7 @@ def read_examples(
         task: The task, which decides on the format and the default columns.
         is_training: Whether this is the training set. Only the training set can include phrases.
     """
-    reader = config.reader
-    if reader == "auto":
-        reader = detect_reader(Path(path), config.encoding, task)
+    reader = _choose_reader(config, Path(path), task)
     # A model can be evaluated on files in another format, to which the column options do not apply.
     if is_training:
         _check_columns(config, reader)
@@ -53,9 +53,11 @@ def read_examples(
     if reader in ("table", "jsonl"):
         if reader == "jsonl" and _has_tags(task) and None in (text, label):
             fields = field_names(Path(path), read_text(Path(path), config.encoding))
-            text = text or default_columns(str(task), fields)[0]
-            label = label or next((name for name in TAG_FIELDS if name in fields), "tags")
+            text, label = text or _word_column(fields, task), label or _tag_column(fields)
         options |= {"text": text or "text", "label": label or "label", "empty": config.empty}
+    elif reader == "tag_table":
+        names = _header(config, Path(path))
+        options |= {"text": text or _word_column(names, task), "label": label or _tag_column(names)}
     elif reader == "sentence_pairs":
         options |= {"text": text, "label": label, "empty": config.empty}
     elif reader == "squad":
@@ -83,6 +85,40 @@ def read_examples(
 def _has_tags(task: str | None) -> bool:
     """Whether the target of a task is one tag per word, which JSON records have as a list."""
     return task is not None and "conll" in task_row(task).readers
+
+
+def _choose_reader(config: ExamplesConfig, path: Path, task: str | None) -> str:
+    if config.reader != "auto":
+        return config.reader
+    reader = detect_reader(path, config.encoding, task)
+    return "tag_table" if reader == "conll" and _is_tag_table(config, path) else reader
+
+
+def _word_column(names: Collection[str], task: str | None) -> str:
+    """Return the column or field of the words, if none is given."""
+    return default_columns(str(task), names)[0]
+
+
+def _tag_column(names: Collection[str]) -> str:
+    """Return the column or field of the tags, if none is given."""
+    return next((name for name in TAG_FIELDS if name in names), "tags")
+
+
+def _is_tag_table(config: ExamplesConfig, path: Path) -> bool:
+    """Whether a file for tagging is a table with named columns of words and tags."""
+    if Path(plain_name(path.name)).suffix.lower() not in (".csv", ".tsv"):
+        return False
+    label = config.label_column
+    if config.text_column is not None or (label is not None and not label.isdecimal()):
+        return True
+    names = set(_header(config, path))
+    return bool(names & {"words", "tokens", "text"} and names & set(TAG_FIELDS))
+
+
+def _header(config: ExamplesConfig, path: Path) -> list[str]:
+    """Return the names of the columns in the first line of a table."""
+    first = read_text(path, config.encoding).partition("\n")[0]
+    return [name.strip().strip('"') for name in re.split("[,;\t]", first)]
 
 
 def default_columns(task: str, names: Collection[str]) -> tuple[str, ...]:

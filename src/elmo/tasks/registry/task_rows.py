@@ -103,8 +103,9 @@ for _row in (
             "conllu": "elmo.tasks.tagging.column_files:read_conllu",
             "klp": "elmo.tasks.tagging.column_files:read_klp",
             "parallel": "elmo.tasks.tagging.parallel_files:read_parallel",
+            "tag_table": "elmo.tasks.tagging.tag_tables:read_tag_table",
         },
-        # Tags of words are not in tables: a file of columns can also have the extension .tsv.
+        # A file of columns can also have the extension .tsv; a table of tags has a header.
         formats=dict.fromkeys(("table", "commas", "documents", "unknown"), "conll"),
         text_columns=(("words",), ("tokens",), ("text",)),
         synonyms=("ner", "pos", "chunking", "tagger", "entities"),

@@ -1,0 +1,30 @@
+"""Reader for tables with one sentence per row, whose words and tags are separated by spaces."""
+
+from pathlib import Path
+
+from elmo.errors import FormatError
+from elmo.tasks.core.example import Example
+from elmo.tasks.files.delimited_tables import read_table
+
+
+def read_tag_table(
+    path: Path, *, text: str = "words", label: str = "tags", encoding: str | None = None
+) -> list[Example[tuple[str, ...]]]:
+    """Read sentences and their tags from named columns.
+
+    Args:
+        path: Path to the file.
+        text: Name of the column of words.
+        label: Name of the column of tags.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    """
+    examples = []
+    for example in read_table(path, text=text, label=label, split=str.split, encoding=encoding):
+        tags = tuple(str(example.target).split())
+        if len(tags) != len(example.words):
+            raise FormatError(
+                f"{example.location}: there are {len(example.words)} words but {len(tags)} tags. "
+                "Words and tags must be separated by spaces."
+            )
+        examples.append(Example(example.texts, tags, example.id, example.extra, example.location))
+    return examples
