@@ -216,7 +216,7 @@ def test_encode_rejects_invalid_arguments(tiny, arguments, message):
         ([["a", 1]], "sentence 0 contains 1 of type int"),
         ([["a", None]], "sentence 0 contains None"),
         ([[["a"]]], "sentence 0 contains"),
-        ([b"bytes"], "sentence 0 contains"),
+        ([b"bytes"], "sentence 0 has type bytes. Decode it first"),
         (None, "sentences has type NoneType, expected a string or a list of sentences"),
         (7, "sentences has type int"),
         (np.array("a b"), "sentences has type ndarray"),
