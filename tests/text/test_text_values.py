@@ -59,7 +59,7 @@ def test_encode_names_the_position_of_a_missing_text(small, value):
     remedy = r".*dropna\(\) or column\.fillna"
     with pytest.raises(InputError, match=f"sentence {message}{remedy}"):
         small.encode(["A fine film.", value])
-    with pytest.raises(InputError, match=rf"Text {message}missing texts and their targets"):
+    with pytest.raises(InputError, match=rf"Text {message}missing texts .*dropna.*empty='keep'"):
         Classifier().fit(["A fine film.", value], ["a", "b"])
 
 

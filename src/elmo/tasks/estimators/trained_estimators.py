@@ -199,8 +199,8 @@ class TrainedEstimator(Estimator[Answer]):
             check_not_missing(
                 value,
                 f"Text {number}",
-                'Drop missing texts and their targets (with pandas, table.dropna(subset=["text"])) '
-                f"or skip them with empty='skip'{self._keep_remedy}.",
+                'Drop missing texts (with pandas, table.dropna(subset=["text"]))'
+                f"{self._keep_remedy}.",
             )
             check_no_spacy(value, f"Text {number}")
         if not all(map(_is_text, texts)):
