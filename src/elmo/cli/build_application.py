@@ -92,5 +92,5 @@ def _arguments(typed: Sequence[str], words: str) -> list[str]:
 
 
 def _unnamed_command() -> None:
-    """Serve as a placeholder for commands that are listed in the help but not run."""
+    """Stand for a command that the help lists but that is not run: its flags are not built."""
     raise AssertionError("The flags of this command were not built.")

@@ -1,4 +1,4 @@
-"""Flags of `elmo task fit`: those that apply to the task that is named on the command line."""
+"""Flags of `elmo task fit` that apply to the task on the command line."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, replace
@@ -17,7 +17,7 @@ HIDDEN = ("devices", "num_nodes", "accumulate")
 def named_config(
     arguments: Sequence[str], known: Mapping[str, Path], synonyms: Mapping[str, str]
 ) -> TaskConfig | None:
-    """Return the config that is named on the command line; None if there is none or it is invalid.
+    """Return the config given on the command line; None if it is missing or invalid.
 
     Args:
         arguments: Arguments after `elmo task fit`.
