@@ -86,8 +86,10 @@ class Engine:
         """Name of the kernels: "native", "fused", "cudnn" or "reference"."""
         if isinstance(self.kernels, NativeKernels):
             return "native"
-        if self.kernels.name != "auto" or self.device.type != "cuda":
-            return self.kernels.name if self.kernels.name != "auto" else "reference"
+        if self.kernels.name != "auto":
+            return self.kernels.name
+        if self.device.type != "cuda":
+            return "reference"
         return "fused" if can_fuse(torch.empty(0, device=self.device)) else "cudnn"
 
     def call(self, bilm: BiLM, function: Callable[[BiLM], T]) -> T:

@@ -1,6 +1,5 @@
 """Loads the examples named in a config: reading, development split, subsampling."""
 
-import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from elmo.config import ExamplesConfig
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.core.example import Example
+from elmo.tasks.files.delimited_tables import column_names
 from elmo.tasks.files.json_records import field_names
 from elmo.tasks.files.text_lines import read_text
 from elmo.tasks.reading.readers import detect_reader, read
@@ -56,7 +56,7 @@ def read_examples(
             text, label = text or _word_column(fields, task), label or _tag_column(fields)
         options |= {"text": text or "text", "label": label or "label", "empty": config.empty}
     elif reader == "tag_table":
-        names = _header(config, Path(path))
+        names = column_names(Path(path), read_text(Path(path), config.encoding))
         options |= {"text": text or _word_column(names, task), "label": label or _tag_column(names)}
     elif reader == "sentence_pairs":
         options |= {"text": text, "label": label, "empty": config.empty}
@@ -91,7 +91,7 @@ def _choose_reader(config: ExamplesConfig, path: Path, task: str | None) -> str:
     if config.reader != "auto":
         return config.reader
     reader = detect_reader(path, config.encoding, task)
-    return "tag_table" if reader == "conll" and _is_tag_table(config, path) else reader
+    return "tag_table" if reader == "conll" and _is_tag_table(config, path, task) else reader
 
 
 def _word_column(names: Collection[str], task: str | None) -> str:
@@ -104,21 +104,15 @@ def _tag_column(names: Collection[str]) -> str:
     return next((name for name in TAG_FIELDS if name in names), "tags")
 
 
-def _is_tag_table(config: ExamplesConfig, path: Path) -> bool:
+def _is_tag_table(config: ExamplesConfig, path: Path, task: str | None) -> bool:
     """Whether a file for tagging is a table with named columns of words and tags."""
     if Path(plain_name(path.name)).suffix.lower() not in (".csv", ".tsv"):
         return False
     label = config.label_column
     if config.text_column is not None or (label is not None and not label.isdecimal()):
         return True
-    names = set(_header(config, path))
-    return bool(names & {"words", "tokens", "text"} and names & set(TAG_FIELDS))
-
-
-def _header(config: ExamplesConfig, path: Path) -> list[str]:
-    """Return the names of the columns in the first line of a table."""
-    first = read_text(path, config.encoding).partition("\n")[0]
-    return [name.strip().strip('"') for name in re.split("[,;\t]", first)]
+    names = column_names(path, read_text(path, config.encoding))
+    return _word_column(names, task) in names and _tag_column(names) in names
 
 
 def default_columns(task: str, names: Collection[str]) -> tuple[str, ...]:
