@@ -22,8 +22,7 @@ from elmo.tasks import (
     Tagger,
 )
 from elmo.tasks.classification.classification_task import LabelPrediction
-from elmo.tasks.estimators import not_fitted
-from elmo.tasks.estimators import trained_estimators as estimators
+from elmo.tasks.estimators import not_fitted, trained_estimator
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.train.loop import train
 
@@ -335,7 +334,7 @@ def test_fit_trains_on_a_fraction_of_the_examples(monkeypatch):
         n_examples.append(len(job.train))
         return train(job)
 
-    monkeypatch.setattr(estimators, "train", recording_train)
+    monkeypatch.setattr(trained_estimator, "train", recording_train)
     for fraction in (1.0, 0.5):
         Classifier(**{**OPTIONS, "max_steps": 1, "fraction": fraction}).fit(TEXTS, LABELS)
     assert n_examples == [18, 9]
