@@ -18,14 +18,7 @@ class ClassificationHead(nn.Module):
     """
 
     def __init__(self, *, dim: int, n_labels: int, dropout: float, ngram_buckets: int = 0) -> None:
-        """Create the layers.
-
-        Args:
-            dim: Dimension of the word vectors.
-            n_labels: Number of labels.
-            dropout: Dropout probability for the pooled vector and the hidden layer.
-            ngram_buckets: Number of hash buckets of the character n-gram classifier; 0 disables it.
-        """
+        """Create the layers; `ngram_buckets` = 0 disables the character n-gram classifier."""
         super().__init__()
         self.attention = nn.Linear(dim, 1)
         self.hidden = nn.Linear(3 * dim, dim)
@@ -47,9 +40,7 @@ class ClassificationHead(nn.Module):
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Return the mean cross entropy, summed over the head and the n-gram classifier if used.
 
-        Args:
-            groups: A single group with all texts.
-            targets: Label indices, (batch,).
+        The only group contains all texts; the targets are label indices, (batch,).
         """
         losses = [functional.cross_entropy(logits, targets) for logits in self._logits(groups)]
         return torch.stack(losses).sum()

@@ -51,11 +51,8 @@ def read_sst5(
 ) -> list[Example[str]]:
     """Read trees with five labels, from very negative to very positive.
 
-    Args:
-        path: Path to the file.
-        phrases: Whether to return every phrase as an example, as is usual for training, instead of
-            only whole sentences.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    With `phrases`, every phrase is an example, as is usual for training, instead of only whole
+    sentences.
     """
     return _read(path, FIVE_LABELS, phrases, encoding)
 
@@ -65,11 +62,7 @@ def read_sst2(
 ) -> list[Example[str]]:
     """Read trees with two labels, negative and positive; neutral phrases are skipped.
 
-    Args:
-        path: Path to the file.
-        phrases: Whether to return every phrase as an example, as is usual for training, instead of
-            only whole sentences.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    With `phrases`, every phrase is an example, instead of only whole sentences.
     """
     return _read(path, TWO_LABELS, phrases, encoding)
 
@@ -98,16 +91,9 @@ def _read(
 
 
 def parse(line: str) -> tuple[tuple[str, ...], list[Phrase]]:
-    """Parse a tree.
+    """Return the words of a tree in bracket notation, and its nodes, the whole sentence first.
 
-    Args:
-        line: Tree in bracket notation.
-
-    Returns:
-        The words of the tree, and its nodes. The first node is the whole sentence.
-
-    Raises:
-        ValueError: The line is not a valid tree; the message states the reason.
+    The message of the `ValueError` for an invalid tree states the reason.
     """
     words: list[str] = []
     nodes: list[Phrase | None] = []

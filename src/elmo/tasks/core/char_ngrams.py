@@ -54,13 +54,7 @@ class NgramBags:
 
     @classmethod
     def from_texts(cls, texts: Sequence[Words], max_ngram: int, n_buckets: int) -> "NgramBags":
-        """Extract the n-grams of texts. Words are joined by spaces, with a space at both ends.
-
-        Args:
-            texts: Words of each text.
-            max_ngram: Maximum length of an n-gram in characters.
-            n_buckets: Number of buckets that n-grams are hashed into.
-        """
+        """Extract the n-grams of texts. Words are joined by spaces, with a space at both ends."""
         codes_by_text = [_codes(f" {' '.join(text)} ") for text in texts]
         codes = np.concatenate(codes_by_text)
         sizes = np.array([len(text_codes) for text_codes in codes_by_text])
@@ -106,12 +100,7 @@ class NgramClassifier(nn.Module):
     """Linear classifier over bags of character n-grams."""
 
     def __init__(self, n_labels: int, n_buckets: int) -> None:
-        """Initialize all weights to zero.
-
-        Args:
-            n_labels: Number of labels.
-            n_buckets: Number of buckets that n-grams are hashed into.
-        """
+        """Initialize all weights to zero."""
         super().__init__()
         self.table = nn.Parameter(torch.zeros(n_buckets, n_labels))
         self.bias = nn.Parameter(torch.zeros(n_labels))

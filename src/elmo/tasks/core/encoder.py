@@ -25,14 +25,9 @@ class TaskEncoder(nn.Module):
         n_layers: int = 0,
         elmo_dim: int = 0,
     ) -> None:
-        """Initialize the encoder.
+        """Initialize the encoder; `elmo` configures the layer mix appended to the output.
 
-        Args:
-            config: Encoder options.
-            elmo: Options of the ELMo layer mix appended to the output.
-            input_dim: Dimension of the input vectors.
-            n_layers: Number of ELMo layers; 0 if ELMo is not used.
-            elmo_dim: Dimension of an ELMo layer.
+        Without ELMo, `n_layers` is 0.
         """
         super().__init__()
         self.config = config
@@ -59,10 +54,7 @@ class TaskEncoder(nn.Module):
     def forward(self, x: Tensor, layout: PackedBatch, layers: Tensor | None) -> Tensor:
         """Map (batch, time, input_dim) to (batch, time, dim).
 
-        Args:
-            x: Input vectors, zero at padding.
-            layout: Positions of the words.
-            layers: ELMo layers, (layers, batch, time, elmo_dim).
+        The vectors are zero at padding; the ELMo layers are (layers, batch, time, elmo_dim).
         """
         x = locked_dropout(x, self.config.input_dropout, self.training)
         if self.lstm is not None:

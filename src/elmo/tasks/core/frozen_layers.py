@@ -35,12 +35,7 @@ class ComputedLayers:
     """Layer source that runs ELMo on each call."""
 
     def __init__(self, elmo: ELMo, layers: str) -> None:
-        """Select the layers of a model.
-
-        Args:
-            elmo: The ELMo model.
-            layers: "all", "top", or layer numbers such as "1,2".
-        """
+        """Select the layers of a model: "all", "top", or layer numbers such as "1,2"."""
         self.elmo = elmo
         self.chosen = chosen_layers(elmo, layers)
 
@@ -100,12 +95,7 @@ class StoredLayers:
 
 
 def chosen_layers(elmo: ELMo, layers: str) -> list[int]:
-    """Return the indices of the layers selected by an option value, in ascending order.
-
-    Args:
-        elmo: The ELMo model.
-        layers: "all", "top", or layer numbers such as "1,2".
-    """
+    """Return the ascending indices of the layers "all", "top", or of numbers such as "1,2"."""
     n_layers = elmo.config.n_layers
     if layers == "all":
         return list(range(n_layers))
@@ -125,12 +115,7 @@ def stored_layers(
 ) -> StoredLayers:
     """Return the stored layers of texts; compute and store them if the file does not exist yet.
 
-    Args:
-        elmo: The ELMo model.
-        fingerprint: Fingerprint of the model.
-        layers: "all", "top", or layer numbers such as "1,2".
-        texts: The texts; duplicates are stored only once.
-        folder: Folder for layer files; created if missing.
+    Duplicate texts are stored only once.
     """
     distinct = sorted(set(texts))
     source = ComputedLayers(elmo, layers)

@@ -160,12 +160,7 @@ class ELMoMix(nn.Module):
     """Weighted mean of ELMo layers with dropout; a single layer is only scaled."""
 
     def __init__(self, config: TaskELMoConfig, n_layers: int) -> None:
-        """Initialize the mix.
-
-        Args:
-            config: Options for the use of ELMo in the task model.
-            n_layers: Number of layers to mix.
-        """
+        """Initialize the mix."""
         super().__init__()
         self.mix = LayerMix(n_layers=n_layers)
         self.mix.gamma.requires_grad_(config.gamma)

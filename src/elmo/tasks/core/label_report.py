@@ -122,23 +122,12 @@ class LabelReport:
 def label_report(
     gold: Sequence[str], predicted: Sequence[str], scores: Mapping[str, Score]
 ) -> LabelReport:
-    """Return the report of labels of texts or words.
-
-    Args:
-        gold: Gold labels.
-        predicted: Predicted labels, in the same order.
-        scores: Score of each label.
-    """
+    """Return the report of labels of texts or words."""
     return LabelReport(scores, confusion_counts(zip(gold, predicted, strict=True)))
 
 
 def describe_counts(counts: Mapping[str, int], noun: str) -> str:
-    """Return the number of labels and how often each occurs, the rarest last.
-
-    Args:
-        counts: Count of each label.
-        noun: What has the labels, in the singular.
-    """
+    """Return the number of labels of a noun and how often each occurs, the rarest last."""
     by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{name or NO_NAME} {count:,}" for name, count in by_count]
     if len(shown) > 2 * MAX_COUNTS:

@@ -71,12 +71,7 @@ class Spread:
 
 
 def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> LabelScores:
-    """Score text labels, or the word tags of all sentences.
-
-    Args:
-        gold: Gold labels, at least one.
-        predicted: Predicted labels, in the same order.
-    """
+    """Score text labels, at least one, or the word tags of all sentences."""
     check_lengths("labels", len(gold), len(predicted))
     if not gold:
         raise InputError("There are no labels to score.")

@@ -40,9 +40,7 @@ class PackedBatch:
     ) -> "PackedBatch":
         """Create the layout of texts that are padded on the right to the longest text.
 
-        Args:
-            lengths: Number of words in each text, at least 1.
-            text_indices: Index of each text in its document. Default: 0, 1, 2, ...
+        `text_indices` are the indices of the texts in their document. Default: 0, 1, 2, ...
         """
         sizes = np.asarray(lengths)
         longest_first = np.argsort(-sizes, kind="stable")

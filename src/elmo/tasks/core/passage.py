@@ -21,15 +21,7 @@ class Passage:
 
     @classmethod
     def align(cls, text: str, words: Sequence[str]) -> "Passage":
-        """Find the position of each word in the raw text.
-
-        Args:
-            text: The raw text.
-            words: Words of the text in order, spelled as in the text.
-
-        Raises:
-            InputError: A word does not occur after the previous word.
-        """
+        """Find each word in the raw text; raise `InputError` if a word is not found in order."""
         offsets: list[IndexRange] = []
         end = 0
         for word in words:

@@ -148,23 +148,11 @@ class TrainedTask(Task[Target, Answer], Generic[Target, Answer, Output]):
     def head(
         self, dim: int, labels: Sequence[str], encoder: TaskEncoderConfig, options: TaskOptions
     ) -> TaskHead[Output]:
-        """Create the head.
-
-        Args:
-            dim: Dimension of the word vectors.
-            labels: Labels ordered by id.
-            encoder: Options of the task encoder.
-            options: Options of the task.
-        """
+        """Create the head."""
 
     @abstractmethod
     def targets(self, parts: Sequence[Example[Target]], label_ids: Mapping[str, int]) -> Tensor:
-        """Return the targets of a batch as a tensor for the head's loss.
-
-        Args:
-            parts: Parts of examples in the batch.
-            label_ids: Index of each label.
-        """
+        """Return the targets of a batch as a tensor for the head's loss."""
 
     def follow_up_examples(
         self, example: Example[Target], outputs: Sequence[Output], labels: Sequence[str]
@@ -182,11 +170,7 @@ class TrainedTask(Task[Target, Answer], Generic[Target, Answer, Output]):
     ) -> Answer:
         """Convert the head's outputs to the answer for an example.
 
-        Args:
-            example: The example.
-            parts: Its parts, as returned by `split_example`, and additional parts.
-            outputs: Output of the head for each part.
-            labels: Labels ordered by id.
+        There is one output for each part, as returned by `split_example`, and for additional parts.
         """
 
     @abstractmethod

@@ -45,13 +45,7 @@ class TaskBatch:
 
 
 def epoch_order(lengths: Sequence[int], batch_size: int, seed: Sequence[int]) -> list[list[int]]:
-    """Return the example indices of each batch in an epoch.
-
-    Args:
-        lengths: Number of words in each example.
-        batch_size: Number of examples per batch; the last batch can be smaller.
-        seed: Seed for shuffling.
-    """
+    """Return the example indices of each batch in an epoch; the last batch can be smaller."""
     generator = np.random.default_rng(list(seed))
     order = generator.permutation(len(lengths))
     batches: list[list[int]] = []
@@ -108,12 +102,8 @@ def token_batches(
 ) -> tuple[TokenBatch, ...]:
     """Return one token batch for each group of texts that are padded to the same length.
 
-    Args:
-        task: The task, which defines the groups.
-        indexer: Converts words to tensors.
-        examples: Examples in a micro-batch; a document is always a micro-batch of its own.
-        max_words: Maximum number of words per group of sentences, including padding; only applies
-            to documents.
+    Only the groups of a document, which is a micro-batch of its own, are limited to `max_words`
+    with padding.
     """
     groups = task.text_groups(examples)
     if task.n_texts is None:
@@ -149,14 +139,7 @@ class TaskBatches(Generic[Target, Answer, Output]):
     ) -> None:
         """Store the training examples and batch settings.
 
-        Args:
-            examples: Training examples.
-            indexer: Converts words to tensors.
-            task: Converts targets to tensors.
-            label_ids: Id of each label.
-            batch_size: Number of examples per batch.
-            batch_words: Maximum number of words per micro-batch; larger batches are split.
-            seed: Random seed of the run.
+        Batches of more than `batch_words` words are split into micro-batches.
         """
         self.examples = examples
         self.indexer = indexer

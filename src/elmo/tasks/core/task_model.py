@@ -56,14 +56,7 @@ class TaskModel(nn.Module):
         head: TaskHead[object],
         mix_penalty: float,
     ) -> None:
-        """Combine the modules.
-
-        Args:
-            features: Computes the input vectors of words.
-            encoder: Computes contextual vectors from the input vectors.
-            head: Computes losses and predictions; must be an `nn.Module`.
-            mix_penalty: Weight of the L2 penalty on the weights of all layer mixes.
-        """
+        """Combine the modules; the L2 penalty on all layer mixes has the weight `mix_penalty`."""
         super().__init__()
         self.features = features
         self.encoder = encoder

@@ -7,14 +7,8 @@ from numpy.typing import NDArray
 def best_pairs(values: NDArray[np.float64]) -> list[tuple[int, int]]:
     """Match rows to columns one to one so that the sum of their values is maximal.
 
-    The running time is O(min(rows, columns)² · max(rows, columns)).
-
-    Args:
-        values: Value of matching each row to each column, (rows, columns).
-
-    Returns:
-        min(rows, columns) pairs (row, column), sorted by row, or by column if there are fewer
-        columns than rows.
+    Returns min(rows, columns) pairs (row, column), sorted by row, or by column if there are fewer
+    columns than rows. The running time is O(min(rows, columns)² · max(rows, columns)).
     """
     n_rows, n_columns = values.shape
     if n_rows > n_columns:

@@ -29,12 +29,7 @@ Cluster = tuple[IndexRange, ...]
 def read_coreference(
     path: Path, *, encoding: str | None = None
 ) -> list[Example[tuple[Cluster, ...]]]:
-    """Read documents and their coreference clusters.
-
-    Args:
-        path: A file, or a directory as described in `document_files`.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
-    """
+    """Read documents and their clusters from a file or a directory (`document_files`)."""
     examples: list[Example[tuple[Cluster, ...]]] = []
     for file in document_files(path):
         for document in read_documents(file, encoding):

@@ -59,12 +59,7 @@ class CoreferenceHead(nn.Module):
     ) -> None:
         """Create the layers.
 
-        Args:
-            dim: Dimension of the word vectors.
-            config: Maximum number of spans and pairs, and the hidden size of the scorers.
-            has_singletons: Whether a cluster can consist of a single mention. If false, spans
-                without a coreferent mention are not predicted.
-            dropout: Dropout probability for span and pair vectors.
+        Without `has_singletons`, spans without a coreferent mention are not predicted.
         """
         super().__init__()
         self.config, self.has_singletons = config, has_singletons
@@ -85,11 +80,7 @@ class CoreferenceHead(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, groups: Sequence[EncodedTexts]) -> TopSpans:
-        """Score all spans of a document and the links between the top spans.
-
-        Args:
-            groups: The sentences of the document.
-        """
+        """Score all spans of a document and the links between the top spans."""
         x, sentences = _in_text_order(groups)
         vectors, is_valid = self._spans(x, sentences)
         scores = self.mention(vectors).squeeze(2).float().masked_fill(~is_valid, -torch.inf)

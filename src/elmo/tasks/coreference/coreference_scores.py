@@ -77,14 +77,9 @@ class _ScoreSums:
 def cluster_scores(
     gold: Sequence[Sequence[Cluster]], predicted: Sequence[Sequence[Cluster]]
 ) -> ClusterScores:
-    """Score predicted coreference clusters against gold clusters.
+    """Score the predicted clusters of documents against the gold clusters, with singletons.
 
-    Args:
-        gold: Gold clusters of each document, including singletons.
-        predicted: Predicted clusters of each document, in the same order.
-
-    Raises:
-        InputError: The number of documents differs, or a mention is in two clusters.
+    Raises `InputError` if the number of documents differs or a mention is in two clusters.
     """
     if len(gold) != len(predicted):
         raise InputError(

@@ -55,12 +55,7 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
     empty_answer: Clusters = ()
 
     def __init__(self, has_singletons: bool, options: CoreferenceOptions) -> None:
-        """Store the settings.
-
-        Args:
-            has_singletons: Whether a cluster can consist of a single mention.
-            options: Maximum lengths and numbers.
-        """
+        """Store the settings; with `has_singletons`, a cluster can consist of a single mention."""
         self.has_singletons, self.options = has_singletons, options
         self.metric = "mean_f1"
         self.metrics: tuple[str, ...] = ("muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1")
@@ -71,12 +66,7 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
     ) -> Self:
         """Create the task; `has_singletons` is true if any example has a single-mention cluster.
 
-        Args:
-            examples: Training examples.
-            options: Options of the task.
-
-        Raises:
-            InputError: The examples are from GAP, which does not annotate clusters.
+        Examples from GAP are an error, because it does not annotate clusters.
         """
         if any(isinstance(example.extra, PronounCandidates) for example in examples):
             raise InputError(

@@ -32,11 +32,6 @@ def read_gap(
 
     The target of an example is a pair of booleans: whether the pronoun refers to the first name,
     and whether it refers to the second name.
-
-    Args:
-        path: Path to the file.
-        split: Function that splits a text into words; should be the model's tokenizer.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     lines = split_lines(read_text(path, encoding))
     if not lines or tuple(lines[0].split("\t")) != COLUMNS:

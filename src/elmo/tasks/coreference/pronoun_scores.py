@@ -41,10 +41,8 @@ def pronoun_scores(
 ) -> PronounScores:
     """Score predicted pronoun references.
 
-    Args:
-        gold: For each pronoun, whether it refers to each of its two candidate names.
-        predicted: Predictions in the same format and order.
-        genders: Gender of each pronoun: masculine or feminine.
+    A reference states for each of the two candidate names whether the pronoun refers to it. The
+    genders are masculine and feminine.
     """
     if not len(gold) == len(predicted) == len(genders):
         raise InputError(

@@ -79,10 +79,7 @@ def table_records(
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the location of each row and its cells in the given columns.
 
-    Args:
-        path: Path to the file, for the delimiter and error messages.
-        text: Content of the file.
-        columns: Names of the columns, each with the option that selects it, for error messages.
+    The path selects the delimiter. Each column has the option that selects it, for error messages.
     """
     header, rows = _read_columns(path, text)
     numbers = [_find_column(path, header, name, option) for name, option in columns]
@@ -130,12 +127,7 @@ def _checked_rows(
 
 
 def column_names(path: Path, text: str) -> list[str]:
-    """Return the column names of a table.
-
-    Args:
-        path: Path to the file.
-        text: Content of the file, or just its first line.
-    """
+    """Return the column names of a table; the text can be just its first line."""
     delimiter = _delimiter(path, text)
     rows = _read_rows(path, text.partition("\n")[0], delimiter, delimiter != "\t")
     return [name.strip() for _, row in rows for name in row]
@@ -176,17 +168,7 @@ def _to_dict(header: list[str], row: list[str]) -> dict[str, str]:
 
 
 def _find_column(path: Path, header: list[str], name: str, option: str) -> int:
-    """Return the index of a column.
-
-    Args:
-        path: Path to the file, for error messages.
-        header: Names of all columns.
-        name: Name of the column.
-        option: Command-line option that selects the column, for error messages.
-
-    Raises:
-        FormatError: There is no column with this name, or more than one.
-    """
+    """Return the index of a column; `option` is the flag that selects it, for error messages."""
     name = matching_name(name, header)
     n = header.count(name)
     if n == 1:

@@ -88,16 +88,9 @@ def records(path: Path, text: str) -> Iterator[tuple[Location, dict[str, object]
 
 
 def parse_json(text: str, location: str, description: str, has_lines: bool = False) -> object:
-    """Parse a JSON text.
+    """Parse a JSON text; errors report the line if it can have several lines.
 
-    Args:
-        text: The JSON text.
-        location: Location of the text, for error messages.
-        description: Expected content, such as "record", for error messages.
-        has_lines: Whether the text can have several lines, so that errors report the line.
-
-    Raises:
-        FormatError: The text is not valid JSON.
+    `description` names the expected content, such as "record", for error messages.
     """
     try:
         return json.loads(text)
@@ -125,17 +118,7 @@ def field_names(path: Path, text: str) -> list[str]:
 
 
 def field_value(record: dict[str, object], name: str, option: str, location: Location) -> object:
-    """Return the value of a field.
-
-    Args:
-        record: The record.
-        name: Name of the field.
-        option: Command-line option that selects the field, for error messages.
-        location: File and line, for error messages.
-
-    Raises:
-        FormatError: The record has no such field, or its value is null.
-    """
+    """Return the value of a field, not null; `option` is its flag, for error messages."""
     name = matching_name(name, record)
     if name not in record:
         names = ", ".join(map(repr, record)) or "none"
@@ -149,13 +132,7 @@ def field_value(record: dict[str, object], name: str, option: str, location: Loc
 
 
 def text_value(value: object, name: str, location: Location) -> str | list[str]:
-    """Check and return the value of a text field: a string or a list of words.
-
-    Args:
-        value: The value.
-        name: Name of the field, for error messages.
-        location: File and line, for error messages.
-    """
+    """Check and return the value of a text field: a string or a list of words."""
     if isinstance(value, str):
         return replace_lone_surrogates(value)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):

@@ -8,11 +8,7 @@ PARTS = ("train", "dev", "test")
 def split_part(path: Path) -> tuple[Path, str | None]:
     """Split a path such as `NAME/train` into the data set and the part, unless the path exists.
 
-    Args:
-        path: Path to a data set, optionally followed by the name of a part.
-
-    Returns:
-        The path to the file or directory, and the name of the part, or None for the whole data set.
+    The part is None for the whole data set.
     """
     if path.name in PARTS and not path.exists() and path.parent.exists():
         return path.parent, path.name

@@ -33,14 +33,7 @@ def to_words(
 ) -> tuple[tuple[str, ...], ...] | None:
     """Tokenize the texts of an example; return None if the example should be skipped.
 
-    Args:
-        texts: Raw or tokenized texts.
-        split: Function that splits a raw text into words.
-        empty: How to handle a text without words: `error`, `keep` or `skip`.
-        location: File and line, for error messages.
-
-    Raises:
-        FormatError: A text has no words, and `empty` is "error".
+    `empty` decides about a text without words: `error`, `keep` or `skip`.
     """
     if empty not in _CHOICES:
         raise ConfigError(

@@ -72,13 +72,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
 
 
 def _encoding_remedy(data: bytes, start: int, encoding: str | None) -> str:
-    """Return a sentence on how to read a file with another encoding.
-
-    Args:
-        data: Content of the file.
-        start: Offset of the first invalid byte.
-        encoding: The encoding, if one was set.
-    """
+    """Return a sentence on how to read a file whose first invalid byte is at `start`."""
     if encoding is None:
         line = data[data.rfind(b"\n", 0, start) + 1 :].partition(b"\n")[0]
         return remedy_if_not_utf8(line, data[:16], has_option=True)
@@ -130,18 +124,9 @@ def split_sentence_lines(lines: list[str]) -> Iterator[list[NumberedLine]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file with their numbers.
+    """Yield the lines of a UTF-8 file with their numbers, starting at 1.
 
     Line endings and a byte order mark are removed.
-
-    Args:
-        path: Text file.
-
-    Yields:
-        Line number, starting at 1, and text of the line.
-
-    Raises:
-        FormatError: The file cannot be read or is not UTF-8.
     """
     try:
         with path.open("rb") as lines:

@@ -50,12 +50,7 @@ def task_tokenizer(config: TaskConfig, elmo: ELMo | None) -> str | None:
 
 
 def warn_about_tokenizer(config: TaskConfig, elmo: ELMo | None) -> None:
-    """Warn if the config sets another tokenizer than that of the ELMo model.
-
-    Args:
-        config: Task options.
-        elmo: The ELMo model; None if ELMo is not used.
-    """
+    """Warn if the config sets another tokenizer than that of the ELMo model."""
     tokenizer = config.examples.tokenizer
     if tokenizer is not None and elmo is not None and not config.examples.pretokenized:
         remedy = "Omit --tokenizer, or add --pretokenized if the text is already split into words"
@@ -67,11 +62,7 @@ def splitter(
 ) -> SplitFunction:
     """Return the function that splits a text into words.
 
-    Args:
-        config: Task options.
-        elmo: The ELMo model; None if ELMo is not used.
-        pretokenized: Whether the words of the text are separated by spaces. Default: as in the
-            files of examples.
+    `pretokenized` words are separated by spaces. Default: as in the files of examples.
     """
     if pretokenized is None:
         pretokenized = config.examples.pretokenized
@@ -100,13 +91,7 @@ def build(
 ) -> BuiltModel:
     """Return a model with initial weights, which are determined by the seed of the run.
 
-    Args:
-        config: Task options.
-        task: The task.
-        labels: Labels that the model can predict.
-        loaded: The ELMo model; None if ELMo is not used.
-        layers: Layer source for a frozen ELMo. Default: run ELMo on each batch.
-        word_vectors: Pretrained word vectors; None if not used.
+    Without `layers`, a frozen ELMo is run on each batch.
     """
     options = config.task_options
     elmo = elmo_of(loaded)

@@ -111,14 +111,7 @@ class FittedTask(ABC, Generic[AnyTask]):
     def __init__(
         self, config: TaskConfig, task: AnyTask, loaded: LoadedELMo | None, facts: Facts | None
     ) -> None:
-        """Store the parts of the model.
-
-        Args:
-            config: Options used to fit the task.
-            task: The task.
-            loaded: The ELMo model; None if ELMo is not used.
-            facts: Information about the fit; None before it.
-        """
+        """Store the parts of the model; there are no facts about the fit before it."""
         self.config = config
         self.task = task
         self.loaded = loaded
@@ -168,12 +161,8 @@ def _with_absolute_elmo_path(config: TaskConfig) -> TaskConfig:
 def _path_next_to_task(folder: Path, config: TaskConfig) -> Path | None:
     """Return where a moved ELMo model is looked for: next to the task, with its recorded name.
 
-    Args:
-        folder: Model folder of the task; the task itself is the training folder around it, if any.
-        config: Options in the model folder.
-
-    Returns:
-        The path, or None if the model has no recorded path or is still there.
+    Returns None if the model has no recorded path or is still there. The task is the training
+    folder around the model folder, if any.
     """
     model = config.elmo.model
     is_moved = model is not None and os.path.isabs(model) and not Path(model).exists()
@@ -246,13 +235,7 @@ def read_record(folder: Path) -> ModelRecord:
 def load_matching_elmo(
     folder: Path, record: ModelRecord, loaded: LoadedELMo | None = None
 ) -> LoadedELMo | None:
-    """Return the ELMo model of a task model and check that it has the expected fingerprint.
-
-    Args:
-        folder: Model folder.
-        record: Content of its config.json.
-        loaded: The frozen ELMo model, if it is already loaded.
-    """
+    """Return the ELMo model of a task model and check that it has the expected fingerprint."""
     config = record.config
     tuned = config.elmo.model is not None and config.elmo.use == "tuned"
     if tuned and not (folder / TUNED).is_dir():

@@ -14,12 +14,9 @@ Fitted = TrainedModel | LookupModel
 def load_fitted_task(
     folder: Path, device: str | None = None, elmo: LoadedELMo | None = None
 ) -> Fitted:
-    """Load a fitted task.
+    """Load a fitted task from its model folder or from a training folder that contains one.
 
-    Args:
-        folder: Model folder, or a training folder that contains one.
-        device: Device to load the model on. Default: the CPU.
-        elmo: The frozen ELMo model, if it is already loaded; not used if ELMo is fine-tuned.
+    The default device is the CPU. A frozen ELMo model that is already loaded can be passed.
     """
     folder = model_folder(folder)
     record = read_record(folder)

@@ -56,13 +56,7 @@ class LookupModel(FittedTask[LookupTask[object, object]]):
     def from_examples(
         cls, config: TaskConfig, loaded: LoadedELMo | None, examples: Sequence[Example[object]]
     ) -> Self:
-        """Build the index of examples.
-
-        Args:
-            config: Task options.
-            loaded: The ELMo model; None if the config names none, which is an error.
-            examples: Examples to store.
-        """
+        """Build the index of examples; a config without an ELMo model is an error."""
         if loaded is None or config.elmo.use == "tuned":
             raise ConfigError(
                 f"{config.task} requires a frozen ELMo. Set --model and --use frozen."
@@ -105,14 +99,7 @@ class LookupModel(FittedTask[LookupTask[object, object]]):
     def load(
         cls, folder: Path, record: ModelRecord, device: str | None, elmo: LoadedELMo | None
     ) -> Self:
-        """Load a model written by `save`.
-
-        Args:
-            folder: Model folder.
-            record: Content of its config.json.
-            device: Device to load the ELMo model on; None for the CPU.
-            elmo: The ELMo model, if it is already loaded.
-        """
+        """Load a model written by `save`, on the CPU by default."""
         elmo = load_matching_elmo(folder, record, elmo)
         try:
             content = json.loads((folder / INDEX).read_bytes())

@@ -71,16 +71,7 @@ class TrainedModel(FittedTask[TrainedTask[object, object, object]]):
         facts: Facts | None = None,
         label_type: LabelType = "str",
     ) -> None:
-        """Store the parts of the model.
-
-        Args:
-            config: Options used for training.
-            task: The task.
-            labels: Labels ordered by id.
-            built: The model and its token indexer.
-            facts: Information about the training run; None before it.
-            label_type: Python type of the labels in the training data.
-        """
+        """Store the parts of the model; there are no facts about the training run before it."""
         super().__init__(config, task, built.elmo, facts)
         self.labels = labels
         self.built = built
@@ -172,13 +163,9 @@ class TrainedModel(FittedTask[TrainedTask[object, object, object]]):
     def load(
         cls, folder: Path, record: ModelRecord, device: str | None, elmo: LoadedELMo | None
     ) -> Self:
-        """Load a model written by `save`.
+        """Load a model written by `save`, on the CPU by default.
 
-        Args:
-            folder: Model folder.
-            record: Content of its config.json.
-            device: Device to load the model on; None for the CPU.
-            elmo: The frozen ELMo model, if it is already loaded; not used if ELMo is fine-tuned.
+        The loaded model `elmo` is not used if ELMo is fine-tuned.
         """
         config, elmo = record.config, load_matching_elmo(folder, record, elmo)
         try:

@@ -15,12 +15,8 @@ def read_occurrences(
 ) -> list[Example[str]]:
     """Read word occurrences, skipping blank lines.
 
-    Args:
-        path: File with one sentence per line, in one of three formats: only the sentence, which
-            selects all its words; a word and the sentence; or a word, the name of its sense and the
-            sentence.
-        split: Function that splits a sentence into words.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    A line is a sentence, which selects all its words; a word and the sentence; or a word, the name
+    of its sense and the sentence.
     """
     examples: list[Example[str]] = []
     for number, line in enumerate(read_lines(path, encoding), start=1):
@@ -40,13 +36,7 @@ def read_occurrences(
 
 
 def occurrence_example(word: str | None, words: Words, location: str) -> Example[str]:
-    """Create an example for the first occurrence of a word in a sentence.
-
-    Args:
-        word: Word to find, ignoring case; None for all words of the sentence.
-        words: Words of the sentence.
-        location: File and line, for error messages.
-    """
+    """Create an example for the first occurrence of a word, ignoring case, or for all words."""
     if not words:
         raise FormatError(f"{location}: the sentence has no words.")
     if word is None:

@@ -12,12 +12,7 @@ class OccurrenceIndex:
     """Index for finding the occurrences of a word whose vectors are nearest to a query vector."""
 
     def __init__(self, words: Sequence[str], vectors: NDArray[np.floating]) -> None:
-        """Create the index.
-
-        Args:
-            words: Word of each occurrence.
-            vectors: Vector of each occurrence, (occurrences, dim).
-        """
+        """Create the index of words and their vectors, (occurrences, dim)."""
         self._vectors = vectors
         self._rows: dict[str, list[int]] = {}
         for row, word in enumerate(words):
@@ -28,11 +23,7 @@ class OccurrenceIndex:
     ) -> list[tuple[int, float]]:
         """Return the nearest occurrences of a word as (row, cosine) pairs, nearest first.
 
-        Args:
-            word: Word to look up.
-            vector: Query vector, (dim,).
-            n_nearest: Maximum number of results.
-            without: Rows to exclude, such as the row of the query itself.
+        The rows `without` are excluded, such as the row of the query itself.
         """
         excluded = set(without)
         rows = [row for row in self._rows.get(word, ()) if row not in excluded]

@@ -71,13 +71,9 @@ class OccurrenceLookup(LookupTask[str, tuple[NearestOccurrences, ...]]):
         vectors: NDArray[np.float16],
         n_nearest: int,
     ) -> None:
-        """Create the index.
+        """Create the index of occurrences and their vectors, (occurrences, dim).
 
-        Args:
-            sentences: The sentences.
-            occurrences: Word occurrences in the sentences.
-            vectors: Vector of each occurrence, (occurrences, dim).
-            n_nearest: Maximum number of nearest occurrences that `predict` returns per word.
+        `predict` returns at most `n_nearest` occurrences per word.
         """
         self.sentences = sentences
         self.occurrences = occurrences
@@ -176,14 +172,9 @@ class OccurrenceLookup(LookupTask[str, tuple[NearestOccurrences, ...]]):
     ) -> dict[str, float]:
         """Return how often the nearest occurrences have the same sense as the word.
 
-        Args:
-            examples: Examples whose target is a word sense.
-            answers: Nearest occurrences of the words in each example.
-
-        Returns:
-            `accuracy`: the share of words that have the same sense as more than half of their
-            nearest occurrences. `nearest`: the share of words that have the same sense as their
-            single nearest occurrence.
+        `accuracy` is the share of words that have the same sense as more than half of their nearest
+        occurrences, `nearest` the share that have the same sense as their single nearest
+        occurrence.
         """
         if all(item.sense is None for item in self.occurrences):
             raise InputError(
@@ -232,12 +223,9 @@ def _positions(example: Example[str]) -> Sequence[int]:
 def _vectors(
     encode: Encode, sentences: Sequence[Words], positions: Sequence[tuple[int, int]]
 ) -> Iterator[Vectors]:
-    """Yield the vectors of words in chunks, (words, dim), in the order of `positions`.
+    """Yield the vectors of words in chunks, (words, dim).
 
-    Args:
-        encode: Computes the word vectors of sentences.
-        sentences: The sentences.
-        positions: Sentence index and word index of each word, sorted by sentence.
+    The positions are pairs of sentence index and word index, sorted by sentence.
     """
     by_sentence: dict[int, list[int]] = {}
     for number, position in positions:

@@ -167,13 +167,7 @@ def _kept(fitted: Fitted, examples: Sequence[Example[object]]) -> Sequence[Examp
 
 
 def _rows(lines: Iterable[str], name: str, n_texts: int) -> Iterator[InputRow]:
-    """Yield the lines of plain text, split only at newline characters.
-
-    Args:
-        lines: The lines of the file.
-        name: File name, for error messages.
-        n_texts: Number of texts per line, separated by tabs.
-    """
+    """Yield the lines of plain text, split only at newlines; tabs separate `n_texts` texts."""
     for number, line in enumerate(lines, start=1):
         line = line.removesuffix("\n").removesuffix("\r")
         location = f"{label_of(name)}, line {number}"
@@ -190,14 +184,7 @@ def _rows(lines: Iterable[str], name: str, n_texts: int) -> Iterator[InputRow]:
 def _examples(
     fitted: Fitted, rows: Iterable[InputRow], config: TaskPredictConfig, *, has_check: bool
 ) -> Iterator[RowExample]:
-    """Yield each row and its example.
-
-    Args:
-        fitted: The model.
-        rows: The rows.
-        config: Options of the command.
-        has_check: Whether to warn if the texts look raw or tokenized, unlike the options.
-    """
+    """Yield each row and its example; `has_check` warns if texts look raw or tokenized."""
     pretokenized = config.pretokenized
     split = splitter(fitted.config, fitted.elmo, pretokenized=pretokenized)
     tokenizer = task_tokenizer(fitted.config, fitted.elmo)

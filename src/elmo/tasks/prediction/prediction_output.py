@@ -25,12 +25,7 @@ class PredictionOutput:
     """The output format of a command."""
 
     def __init__(self, config: TaskPredictConfig, task: str) -> None:
-        """Choose the format, and check that the predictions of the task can be written in it.
-
-        Args:
-            config: Options of the command.
-            task: Task of the model.
-        """
+        """Choose the format, and check that the predictions of the task can be written in it."""
         self.task = task
         self.format_name: str = config.to
         suffix = Path(config.out).suffix.lower()
@@ -57,8 +52,7 @@ class PredictionOutput:
     def header(self, columns: Sequence[str] | None) -> str:
         """Return the first line of a table; an empty string in other formats.
 
-        Args:
-            columns: Names of the text columns in the input; None for plain text.
+        The columns of the texts are None for plain text.
         """
         if self.format_name not in ("csv", "tsv"):
             return ""
@@ -73,12 +67,7 @@ class PredictionOutput:
         return self._row(names)
 
     def format(self, row: InputRow, record: Record) -> str:
-        """Format a prediction.
-
-        Args:
-            row: Row of the input.
-            record: The prediction, as returned by `Task.to_record`.
-        """
+        """Format a prediction, a record returned by `Task.to_record`."""
         if self.format_name == "conll":
             words, tags = (cast(list[str], record[name]) for name in ("words", "tags"))
             pairs = zip(words, tags, strict=True)

@@ -47,15 +47,9 @@ class InputTable(NamedTuple):
 
 
 def input_table(config: TaskPredictConfig, task: TaskConfig) -> InputTable | None:
-    """Read a table or JSON lines.
+    """Read a table or JSON lines; return None if the input is plain text.
 
-    Args:
-        config: Options of the command.
-        task: Options of the model, which contain the columns of its training set.
-
-    Returns:
-        The table, or None if the input is plain text. A file with tabs is a table if its first line
-        names the columns of the texts.
+    A file with tabs is a table if its first line names the columns of the texts in `task`.
     """
     path = Path(config.input)
     suffix = _suffix(config.input)
@@ -120,13 +114,7 @@ def conll_examples(
 ) -> list[tuple[InputRow, Example[object]]] | None:
     """Return the sentences of a CoNLL or CoNLL-U file without tags, as rows and examples.
 
-    Args:
-        config: Options of the command.
-        task: Options of the model.
-        labels: Labels of the model.
-
-    Returns:
-        The sentences, or None if neither the extension nor the content is that of such a file.
+    Returns None if neither the extension nor the content is that of such a file.
     """
     suffix, has_tags = _suffix(config.input), "conll" in task_row(task.task).readers
     if suffix not in (*CONLL_SUFFIXES, _CONLLU_SUFFIX):

@@ -61,11 +61,7 @@ def _is_task_folder(folder: Path) -> bool:
 
 
 def task_info(folder: Path) -> InfoResult:
-    """Describe a task model.
-
-    Args:
-        folder: Model folder, or a training folder that contains one.
-    """
+    """Describe the task model in a model folder or a training folder."""
     folder = model_folder(folder)
     record = read_record(folder)
     config, facts, labels, elmo = record.config, record.facts, record.labels, record.config.elmo

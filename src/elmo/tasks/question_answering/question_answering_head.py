@@ -39,13 +39,7 @@ class QuestionAnsweringHead(nn.Module):
     """Predicts the span of a passage that answers a question, or that there is no answer."""
 
     def __init__(self, *, dim: int, max_answer_words: int, config: TaskEncoderConfig) -> None:
-        """Create the layers.
-
-        Args:
-            dim: Dimension of the word vectors.
-            max_answer_words: Maximum number of words in an answer.
-            config: Task encoder options, also used for the BiLSTMs of the head, but with depth 1.
-        """
+        """Create the layers; the BiLSTMs of the head have the encoder's options, with depth 1."""
         super().__init__()
         self.max_answer_words = max_answer_words
         width = config.hidden or dim
@@ -63,16 +57,10 @@ class QuestionAnsweringHead(nn.Module):
         self.none = nn.Linear(self.model.dim + dim, 1)
 
     def forward(self, groups: Sequence[EncodedTexts]) -> Tensor:
-        """Return the scores of all spans and, in the last column, of "no answer".
+        """Return the scores of all spans and of "no answer", (batch, time * max_answer_words + 1).
 
-        The span of `n` words that starts at word `t` has the index
-        `t * max_answer_words + n - 1`.
-
-        Args:
-            groups: Questions and passages.
-
-        Returns:
-            Scores, (batch, time * max_answer_words + 1).
+        The span of `n` words that starts at word `t` has the index `t * max_answer_words + n - 1`;
+        "no answer" is the last column. The groups are questions and passages.
         """
         (question, question_layout, _), (passage, layout, _) = groups
         question_mask, mask = question_layout.mask, layout.mask
@@ -108,13 +96,8 @@ class QuestionAnsweringHead(nn.Module):
     def _spans(self, starts: Tensor, ends: Tensor, padding: Tensor) -> Tensor:
         """Return the sum of the start score and the end score of each span.
 
-        Args:
-            starts: Score of each word as the first word of the answer, (batch, time, 1).
-            ends: Score of each word as the last word of the answer, (batch, time, 1).
-            padding: True at padding, (batch, time, 1).
-
-        Returns:
-            Scores, (batch, time * max_answer_words); -inf for spans that include padding.
+        Scores and padding are (batch, time, 1), the sums (batch, time * max_answer_words); -inf for
+        spans that include padding.
         """
         first, last = (
             x.float().masked_fill(padding, -torch.inf).squeeze(2) for x in (starts, ends)
@@ -126,9 +109,7 @@ class QuestionAnsweringHead(nn.Module):
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Return the mean cross entropy of the gold spans.
 
-        Args:
-            groups: Questions and passages.
-            targets: Word range (start, end) of each answer, (batch, 2); -1 if there is no answer.
+        The targets are word ranges (start, end), (batch, 2); -1 if there is no answer.
         """
         scores = self(groups)
         start, end = targets.unbind(1)

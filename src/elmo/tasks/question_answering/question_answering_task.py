@@ -60,14 +60,9 @@ class QuestionAnswering(TrainedTask[GoldAnswers, SpanAnswer, PredictedSpan]):
         has_unanswerable: bool,
         f1_unit: F1Unit = "words",
     ) -> None:
-        """Store the settings.
+        """Store the settings; passages longer than `window` words are split into windows.
 
-        Args:
-            max_answer_words: Maximum number of words in an answer.
-            window: Number of words per window; longer passages are split into windows.
-            overlap: Number of words that consecutive windows have in common.
-            has_unanswerable: Whether some questions have no answer.
-            f1_unit: Unit over which F1 is computed: "words" or "characters".
+        Consecutive windows have `overlap` words in common. `f1_unit` is "words" or "characters".
         """
         self.max_answer_words, self.window, self.overlap = max_answer_words, window, overlap
         self.has_unanswerable, self.f1_unit = has_unanswerable, f1_unit

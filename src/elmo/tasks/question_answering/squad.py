@@ -40,15 +40,8 @@ def read_squad(
     """Read questions with their passages and answers.
 
     The target of an unanswerable question (`is_impossible`) is `GoldAnswers()`; its plausible
-    answers are ignored.
-
-    Args:
-        path: Path to the file.
-        text: Fields or columns of the question and of the passage, for flat records and tables.
-            Default: the names above.
-        label: Field or column of the answers. Default: the names above.
-        split: Function that splits a text into words; should be the model's tokenizer.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    answers are ignored. `text` names question and passage, `label` the answers, of flat records and
+    tables; by default, the names above.
     """
     if text is not None and (isinstance(text, str) or len(text) != 2):
         raise ConfigError(
@@ -146,13 +139,7 @@ def _is_single_object(text: str) -> bool:
 def _flat_names(
     names: Collection[str], columns: Sequence[str] | None, label: str | None
 ) -> tuple[str, str, str]:
-    """Return the names of the question, the passage and the answers in flat records or a table.
-
-    Args:
-        names: Names of all fields or columns.
-        columns: Names of the question and the passage, if given.
-        label: Name of the answers, if given.
-    """
+    """Return the names of the question, the passage and the answers in flat records or a table."""
     passage = "passage" if "passage" in names and "context" not in names else "context"
     question, passage = columns or ("question", passage)
     return question, passage, label or ("answers" if "answer" not in names else "answer")
@@ -201,17 +188,7 @@ def _answers(qa: dict[str, object], location: Location, name: str = "answers") -
 
 
 def _can_be_answered(qa: dict[str, object], name: str, location: Location) -> bool:
-    """Whether a question is answerable.
-
-    Args:
-        qa: Record of the question.
-        name: Name of the field with the answers.
-        location: File and line, for error messages.
-
-    Raises:
-        FormatError: `is_impossible` is not a boolean, or the question is marked as impossible but
-            has answers.
-    """
+    """Whether a question is answerable; an error if it has answers but is marked impossible."""
     is_impossible = qa.get("is_impossible", False)
     if not isinstance(is_impossible, bool):
         raise FormatError(

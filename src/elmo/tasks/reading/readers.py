@@ -75,10 +75,7 @@ def read(
 def detect_reader(path: Path, encoding: str | None = None, task: str | None = None) -> str:
     """Return the name of the reader for a file.
 
-    Args:
-        path: Path to the file.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
-        task: Task that the file is for, if known. Several formats can only be distinguished by it.
+    Several formats can only be distinguished by the task that the file is for.
     """
     formats: Mapping[str, str] = {}
     if task is not None:

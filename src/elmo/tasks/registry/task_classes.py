@@ -39,15 +39,7 @@ def make_task(task: str, settings: Mapping[str, object]) -> GeneralTrainedTask:
 
 
 def check_targets(task: str, examples: Sequence[Example[object]]) -> None:
-    """Check that examples have valid targets and the number of texts that the task requires.
-
-    Args:
-        task: Name of the task.
-        examples: Examples to check.
-
-    Raises:
-        InputError: An example has the wrong number of texts or no valid target.
-    """
+    """Check that examples have valid targets and the number of texts that the task requires."""
     cls = task_class(task)
     for example in examples:
         if cls.n_texts not in (None, len(example.texts)):
@@ -65,13 +57,7 @@ def check_targets(task: str, examples: Sequence[Example[object]]) -> None:
 def check_labels(
     task: GeneralTrainedTask, labels: Sequence[str], dev_labels: Sequence[str]
 ) -> None:
-    """Raise an error if there is only one label to choose from, so that nothing can be learned.
-
-    Args:
-        task: The task.
-        labels: Labels of the training set.
-        dev_labels: Labels of the development set.
-    """
+    """Raise an error if there is only one label to choose from, so that nothing can be learned."""
     if len(labels) != 1 or not task.labeled_unit:
         return
     unit = task.labeled_unit
@@ -97,16 +83,7 @@ def _describe(example: Example[object]) -> str:
 def task_for(
     task: str, examples: Sequence[Example[object]], options: TaskOptions | None = None
 ) -> GeneralTrainedTask:
-    """Create a trained task with settings from its options or inferred from the examples.
-
-    Args:
-        task: Name of the task.
-        examples: Training and development examples.
-        options: Options of the task. Default: the default of each option.
-
-    Raises:
-        InputError: An example has the wrong number of texts or no valid target.
-    """
+    """Create a trained task with settings from its options or inferred from the examples."""
     check_targets(task, examples)
     options = options or task_row(task).options()
     return trained_class(task).from_examples(examples, options)

@@ -112,9 +112,5 @@ class TaskConfig:
 
     @classmethod
     def section_types(cls, data: Mapping[str, object]) -> dict[str, type]:
-        """Return the class of the section `options`, which depends on the task.
-
-        Args:
-            data: Plain data of a config.
-        """
+        """Return the class of the section `options`, which depends on the task."""
         return {"options": task_row(str(data.get("task", cls.task))).options}

@@ -19,10 +19,8 @@ def named_config(
 ) -> TaskConfig | None:
     """Return the config given on the command line; None if it is missing or invalid.
 
-    Args:
-        arguments: Arguments after `elmo task fit`.
-        known: Path of each preset, by preset name.
-        synonyms: Names that are not presets, with the preset to suggest.
+    The arguments are those after `elmo task fit`. Synonyms map other names to the preset to
+    suggest.
     """
     switches = {leaf.flag for leaf in all_leaves() if leaf.is_switch}
     switches |= {flag.replace("--", "--no-", 1) for flag in switches}

@@ -48,10 +48,6 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example[t
     The first column contains the words. The last columns contain the predicates, followed by one
     argument column per predicate; any columns in between are ignored. The original release stores
     words and propositions in separate files, which must be combined first (`paste words props`).
-
-    Args:
-        path: Path to the file.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     examples: list[Example[tuple[Frame, ...]]] = []
     column: int | None = None
@@ -89,16 +85,12 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example[t
 
 
 def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example[tuple[Frame, ...]]]:
-    """Read predicate frames from CoNLL-2012 columns.
+    """Read predicate frames from a CoNLL-2012 file or a directory (`document_files`).
 
     OntoNotes reportedly contains a few arguments that are nested in others, as in `(ARG1(R-ARG2*)`,
     or that enclose the predicate, as in `(ARG2(V*)`. Of nested arguments, only the outermost one is
     read. An argument that encloses the predicate is cut down to its words before the predicate or,
     if there are none, to its words after the predicate.
-
-    Args:
-        path: A file, or a directory as described in `document_files`.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     examples = [
         example
@@ -113,10 +105,6 @@ def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example[tu
     """Read JSON lines with `words` and `frames`; a frame has a word index `pred` and a list `tags`.
 
     Tags should be IOB2; BIOES and BILOU tags are also accepted.
-
-    Args:
-        path: Path to the file.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     examples: list[Example[tuple[Frame, ...]]] = []
     for number, (location, record) in enumerate(records(path, read_text(path, encoding)), start=1):
@@ -203,15 +191,7 @@ def _label(tag: str) -> str:
 
 
 def _check_verb(frame: Frame, location: Location) -> Frame:
-    """Check that the predicate of a frame is tagged V, or C-V as a later part of a verb.
-
-    Args:
-        frame: Frame to check.
-        location: Location of the frame, for error messages.
-
-    Raises:
-        FormatError: The predicate has another tag, or no word is tagged V.
-    """
+    """Check that the predicate of a frame is tagged V, or C-V as a later part of a verb."""
     labels = [_label(tag) for tag in frame.tags]
     if VERB not in labels or labels[frame.predicate] not in (VERB, f"C-{VERB}"):
         raise FormatError(
@@ -245,10 +225,7 @@ def _predicate_column(path: Path, sentence: list[NumberedLine], rows: list[list[
 def _spans(path: Path, cells: Sequence[Cell], *, nested: bool = False) -> list[Span]:
     """Parse the brackets in an argument column into labeled spans.
 
-    Args:
-        path: Path to the file, for error messages.
-        cells: Line number and column value for each word of a sentence.
-        nested: Whether an argument can be nested in another.
+    Each cell has a line number. Arguments can be nested in others only if `nested`.
     """
     spans: list[Span] = []
     opened: list[tuple[int, str]] = []
@@ -278,17 +255,7 @@ def _spans(path: Path, cells: Sequence[Cell], *, nested: bool = False) -> list[S
 
 
 def _verb(path: Path, rows: Sequence[Row], column: int, spans: Sequence[Span]) -> Span:
-    """Return the span of the predicate in an argument column.
-
-    Args:
-        path: Path to the file, for error messages.
-        rows: Rows of the sentence.
-        column: Index of the column.
-        spans: Labeled spans in the column.
-
-    Raises:
-        FormatError: The column has no predicate, or more than one.
-    """
+    """Return the only span of the predicate in an argument column."""
     verbs = sorted(span for span in spans if span.label == VERB)
     if not verbs:
         raise FormatError(

@@ -15,13 +15,7 @@ VERB = "V"
 def role_scores(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: str
 ) -> SpanScores:
-    """Score the argument tags of predicates.
-
-    Args:
-        gold: Gold tags of the sentence for each predicate.
-        predicted: Predicted tags, in the same order.
-        scheme: Tag scheme of both.
-    """
+    """Score the argument tags of predicates; each predicate has the tags of a sentence."""
     return span_scores(_arguments(gold, scheme), _arguments(predicted, scheme), scheme)
 
 

@@ -61,11 +61,6 @@ class SemanticRoles(TagPredictor[Frames, PredictedFrames]):
     model_scheme: ClassVar[str] = spans.IOB2
 
     def __init__(self, scheme: str = spans.IOB2) -> None:
-        """Set the tag scheme.
-
-        Args:
-            scheme: Tag scheme of the examples.
-        """
         super().__init__(scheme)
         self.metric = "span_f1"
         self.metrics = ("span_precision", "span_recall", "span_f1", "predicate_f1")

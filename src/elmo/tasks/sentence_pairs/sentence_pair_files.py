@@ -103,17 +103,9 @@ def _is_selected(
     record: Mapping[str, object],
     location: Location,
 ) -> bool:
-    """Whether a pair has a majority label and belongs to the selected part.
+    """Whether a pair has a majority label and belongs to the selected part of SICK, if any.
 
-    Args:
-        label: Name of the label column.
-        is_inference: Whether only natural language inference labels are allowed.
-        part: Part of SICK; None for the whole file.
-        record: Columns of the pair.
-        location: File and line, for error messages.
-
-    Raises:
-        FormatError: The label is a list, or is not a natural language inference label as required.
+    If `is_inference`, other labels than those of natural language inference are an error.
     """
     value = record.get(label)
     if isinstance(value, list):

@@ -22,13 +22,7 @@ class SentencePairHead(nn.Module):
     """Predicts one label per pair of texts."""
 
     def __init__(self, *, dim: int, n_labels: int, config: TaskEncoderConfig) -> None:
-        """Create the layers.
-
-        Args:
-            dim: Dimension of the word vectors.
-            n_labels: Number of labels.
-            config: Task encoder options, also used for the second BiLSTM, but with depth 1.
-        """
+        """Create the layers; the second BiLSTM has the options of the encoder and depth 1."""
         super().__init__()
         width = config.hidden or dim
         self.join = nn.Linear(4 * dim, width)
@@ -57,13 +51,8 @@ class SentencePairHead(nn.Module):
     def _pool(self, x: Tensor, layout: PackedBatch, aligned: Tensor) -> tuple[Tensor, Tensor]:
         """Combine word vectors with their aligned vectors and pool them over the words.
 
-        Args:
-            x: Word vectors, (batch, time, dim).
-            layout: Positions of the words.
-            aligned: For each word, the attended vector of the other text, (batch, time, dim).
-
-        Returns:
-            Mean and maximum over the words, each (batch, output size of the second BiLSTM).
+        `aligned` is the attended vector of the other text for each word. Both are (batch, time,
+        dim); mean and maximum are (batch, output size of the second BiLSTM).
         """
         joined = self.join(torch.cat([x, aligned, x - aligned, x * aligned], dim=2)).relu()
         padding = ~layout.mask.unsqueeze(2)
@@ -73,12 +62,7 @@ class SentencePairHead(nn.Module):
         return mean, composed.masked_fill(padding, -torch.inf).amax(dim=1)
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Return the mean cross entropy.
-
-        Args:
-            groups: The first texts and the second texts.
-            targets: Label indices, (batch,).
-        """
+        """Return the mean cross entropy; the targets are label indices, (batch,)."""
         return functional.cross_entropy(self(groups).float(), targets)
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:

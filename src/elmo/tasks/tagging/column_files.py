@@ -22,13 +22,8 @@ def read_conll(
     """Read a file in CoNLL column format, such as CoNLL-2003.
 
     Columns are separated by tabs if a line contains any, otherwise by spaces; all lines must have
-    the same number of columns. Document markers (-DOCSTART-) are skipped.
-
-    Args:
-        path: Path to the file.
-        words: Index of the word column; negative indices count from the end.
-        tags: Index of the tag column; None to read no tags.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    the same number of columns. Document markers (-DOCSTART-) are skipped. Negative column indices
+    count from the end; `tags` = None reads no tags.
     """
     width = 0
     examples: list[Example[tuple[str, ...]]] = []
@@ -55,10 +50,6 @@ def read_klp(path: Path, *, encoding: str | None = None) -> list[Example[tuple[s
     The columns are word number (optional), morpheme, part of speech and tag. A sentence can be
     preceded by its raw text (`;`) and its annotated text (`$`), which are skipped. Tags such as
     `B_PS` and `I` are converted to IOB2: `B-PS` and `I-PS`.
-
-    Args:
-        path: Path to the file.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     width = 0
     examples: list[Example[tuple[str, ...]]] = []
@@ -87,10 +78,7 @@ def read_conllu(
 ) -> list[Example[tuple[str, ...]]]:
     """Read the words and tags of a CoNLL-U file, skipping multiword token ranges and empty nodes.
 
-    Args:
-        path: Path to the file.
-        tags: Name of the tag column, usually `upos` or `xpos`; None to read no tags.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    `tags` is the name of a column, usually `upos` or `xpos`; None to read no tags.
     """
     if tags is not None and tags not in CONLLU:
         raise ConfigError(f"CoNLL-U has no column {tags!r}. Expected one of: {', '.join(CONLLU)}.")
@@ -118,11 +106,7 @@ def read_conllu(
 
 
 def has_columns(lines: list[str]) -> bool:
-    """Whether lines can be CoNLL columns: the same number in each, blank lines between sentences.
-
-    Args:
-        lines: First lines of a file.
-    """
+    """Whether lines can be CoNLL columns: the same number in each, sentences apart."""
     sentences = list(split_sentence_lines(lines))
     widths = {len(_columns_of(line)) for sentence in sentences for _, line in sentence}
     return len(sentences) > 1 and len(widths) == 1
@@ -131,9 +115,7 @@ def has_columns(lines: list[str]) -> bool:
 def has_tagged_columns(lines: list[str], labels: Sequence[str]) -> bool:
     """Whether lines are CoNLL columns of which the last contains mostly tags of a model.
 
-    Args:
-        lines: First lines of a file.
-        labels: Tags that the model can predict; the tags of the file can have another scheme.
+    The tags of the file can have another scheme than the labels.
     """
     if not has_columns(lines):
         return False
@@ -168,18 +150,7 @@ def _columns(n: int) -> str:
 
 
 def _check_width(path: Path, number: int, width: int, words: int, tags: int | None) -> int:
-    """Check that the word column and the tag column exist and are different.
-
-    Args:
-        path: Path to the file, for error messages.
-        number: Line number of the first line, for error messages.
-        width: Number of columns in the first line.
-        words: Index of the word column.
-        tags: Index of the tag column; None if tags are not read.
-
-    Returns:
-        The number of columns.
-    """
+    """Check that the word column and the tag column exist and differ; return the width."""
     for name, column in (("words", words), ("tags", tags)):
         if column is not None and not -width <= column < width:
             raise FormatError(

@@ -39,13 +39,7 @@ class SpanScores:
 def span_scores(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: str
 ) -> SpanScores:
-    """Score tags that encode spans, as conlleval does.
-
-    Args:
-        gold: Gold tags of each sentence, at least one tag in total.
-        predicted: Predicted tags of each sentence, in the same order.
-        scheme: Tag scheme of the gold and predicted tags.
-    """
+    """Score tags that encode spans, as conlleval does; at least one tag in total."""
     check_lengths("sentences", len(gold), len(predicted))
     n_gold: Counter[str] = Counter()
     n_predicted: Counter[str] = Counter()
@@ -82,14 +76,7 @@ def span_report(
     scheme: str,
     scores: Mapping[str, Score],
 ) -> LabelReport:
-    """Return the report of the labels of spans; spans with equal bounds are compared.
-
-    Args:
-        gold: Gold tags of each sentence.
-        predicted: Predicted tags of each sentence.
-        scheme: Tag scheme of both.
-        scores: Score of each label.
-    """
+    """Return the report of the labels of spans; spans with equal bounds are compared."""
     pairs: list[tuple[str, str]] = []
     for tags, predicted_tags in zip(gold, predicted, strict=True):
         spans = {(span.start, span.end): span.label for span in to_spans(tags, scheme)}

@@ -43,11 +43,7 @@ class Span(NamedTuple):
     label: str
 
     def to_dict(self, words: Sequence[str]) -> dict[str, object]:
-        """Return the span and its text as a JSON-serializable dictionary.
-
-        Args:
-            words: Words of the sentence.
-        """
+        """Return the span and its text as a JSON-serializable dictionary."""
         return {"text": " ".join(words[self.start : self.end]), **self._asdict()}
 
 
@@ -141,12 +137,7 @@ def to_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[
 
 
 def to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
-    """Return the spans of a sentence.
-
-    Args:
-        tags: One tag per word; ill-formed sequences are parsed as by conlleval.
-        scheme: Scheme of the tags.
-    """
+    """Return the spans of a sentence; ill-formed sequences are parsed as by conlleval."""
     scheme = _span_scheme(scheme)
     spans: list[Span] = []
     start = 0
@@ -167,13 +158,7 @@ def to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
 
 
 def from_spans(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
-    """Convert spans to tags, one per word.
-
-    Args:
-        spans: Spans in any order; they must not overlap.
-        length: Number of words in the sentence.
-        scheme: Scheme of the tags.
-    """
+    """Convert spans, which must not overlap, to tags, one per word."""
     scheme = _span_scheme(scheme)
     tags = [OUTSIDE] * length
     previous: Span | None = None
@@ -286,10 +271,7 @@ def _may_follow(tag: _Tag, after: _Tag, scheme: str) -> bool:
 def _prefixes(length: int, scheme: str, is_adjacent: bool) -> str:
     """Return the tag prefixes of a span as a string, one character per word.
 
-    Args:
-        length: Number of words in the span.
-        scheme: Scheme of the tags.
-        is_adjacent: Whether the span directly follows another one with the same label.
+    `is_adjacent` spans directly follow another one with the same label.
     """
     if scheme in (BIOES, BILOU):
         last, single = "ES" if scheme == BIOES else "LU"

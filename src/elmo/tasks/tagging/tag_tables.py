@@ -10,14 +10,7 @@ from elmo.tasks.files.delimited_tables import read_table
 def read_tag_table(
     path: Path, *, text: str = "words", label: str = "tags", encoding: str | None = None
 ) -> list[Example[tuple[str, ...]]]:
-    """Read sentences and their tags from named columns.
-
-    Args:
-        path: Path to the file.
-        text: Name of the column of words.
-        label: Name of the column of tags.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
-    """
+    """Read sentences and their tags from named columns."""
     examples = []
     for example in read_table(path, text=text, label=label, split=str.split, encoding=encoding):
         tags = tuple(str(example.target).split())

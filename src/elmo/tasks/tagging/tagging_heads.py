@@ -17,14 +17,7 @@ class TaggingHead(nn.Module):
     def __init__(
         self, *, dim: int, n_tags: int, allowed: tuple[Tensor, Tensor, Tensor] | None
     ) -> None:
-        """Create the layers.
-
-        Args:
-            dim: Dimension of the word vectors.
-            n_tags: Number of tags.
-            allowed: Allowed first tags, transitions and last tags, as returned by
-                `spans.allowed_transitions`; None to allow all sequences.
-        """
+        """Create the layers; `allowed` are masks of `allowed_transitions`, None for no limits."""
         super().__init__()
         self.out = nn.Linear(dim, n_tags)
         self.crf = CRF(n_tags, allowed)
@@ -32,11 +25,8 @@ class TaggingHead(nn.Module):
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Return the negative log likelihood of the tag sequences, divided by the number of words.
 
-        Averaging over words instead of texts makes the loss independent of the text length.
-
-        Args:
-            groups: A single group with all texts.
-            targets: Tag indices, (batch, time).
+        Averaging over words instead of texts makes the loss independent of the text length. The
+        only group contains all texts; the targets are tag indices, (batch, time).
         """
         ((x, layout, _),) = groups
         n_words = len(layout.positions)
@@ -59,22 +49,11 @@ class SoftmaxTaggingHead(nn.Module):
     """Predicts each tag independently with a linear layer and a softmax, e.g. for probing."""
 
     def __init__(self, *, dim: int, n_tags: int) -> None:
-        """Create the layer.
-
-        Args:
-            dim: Dimension of the word vectors.
-            n_tags: Number of tags.
-        """
         super().__init__()
         self.out = nn.Linear(dim, n_tags)
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Return the mean cross entropy over all words.
-
-        Args:
-            groups: A single group with all texts.
-            targets: Tag indices, (batch, time).
-        """
+        """Return the mean cross entropy over all words; targets are tag indices, (batch, time)."""
         ((x, layout, _),) = groups
         logits, tags = (part.flatten(0, 1)[layout.positions] for part in (self.out(x), targets))
         return functional.cross_entropy(logits.float(), tags)

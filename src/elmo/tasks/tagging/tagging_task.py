@@ -118,11 +118,7 @@ class Tagging(TagPredictor[Tags, Tags]):
     labeled_unit: ClassVar[str] = "words"
 
     def __init__(self, scheme: str = spans.NONE) -> None:
-        """Set the tag scheme and the metrics for it.
-
-        Args:
-            scheme: Tag scheme of the examples.
-        """
+        """Set the tag scheme and the metrics for it."""
         super().__init__(scheme)
         self.metric = "span_f1" if self.has_spans else "accuracy"
         span_metrics = ("span_precision", "span_recall", "span_f1") if self.has_spans else ()

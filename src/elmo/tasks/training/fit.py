@@ -40,11 +40,7 @@ from elmo.train.run_folder import (
 
 
 def fit(config: TaskConfig) -> FitResult | TaskRun:
-    """Train a model for each seed and evaluate it on the test set, if there is one.
-
-    Args:
-        config: Task options.
-    """
+    """Train a model for each seed and evaluate it on the test set, if there is one."""
     if config.run.dry_run and task_row(config.task).is_lookup:
         note = f"dry run, nothing written; {config.task} needs no training"
         return TaskRun(config.out, 0, 0.0, None, note)
@@ -95,12 +91,7 @@ def _config_of_seed(config: TaskConfig, number: int) -> TaskConfig:
 
 
 def fit_and_measure(config: TaskConfig, elmo: LoadedELMo | None = None) -> SeedRun:
-    """Train and evaluate with one seed; return the results.
-
-    Args:
-        config: Task options.
-        elmo: The ELMo model. Default: load it.
-    """
+    """Train and evaluate with one seed; return the results. ELMo is loaded by default."""
     elmo = elmo or load_elmo(config.elmo)
     # Read the test set before training, so that errors in it are reported early.
     test = _test_examples(config, elmo)
@@ -158,14 +149,7 @@ def prepare(
     train: Sequence[Example[object]],
     dev: Sequence[Example[object]],
 ) -> TrainedModel:
-    """Return an untrained model with the labels and word vectors that the examples need.
-
-    Args:
-        config: Task options.
-        elmo: The ELMo model; None if ELMo is not used.
-        train: Training examples.
-        dev: Development examples.
-    """
+    """Return an untrained model with the labels and word vectors that the examples need."""
     task = task_for(config.task, [*train, *dev], config.task_options)
     labels = _labels_of_run(config, task.labels(train))
     check_labels(task, labels, task.labels(dev))

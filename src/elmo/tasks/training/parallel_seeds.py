@@ -23,15 +23,9 @@ Fit = Callable[[TaskConfig], SeedRun]
 
 
 def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[SeedRun]:
-    """Run a function for each config in up to `n` parallel processes.
+    """Run a function for each config in up to `n` processes; return results in this order.
 
-    Args:
-        fit: Trains a model and returns the results as JSON-serializable data.
-        configs: Config of each run. Each has its own output folder, which also contains the log.
-        n: Maximum number of parallel processes.
-
-    Returns:
-        Results of the runs, in the order of the configs.
+    Each config has its own output folder, which also contains the log.
     """
     n = min(n, len(configs))
     # Processes that each use all cores would slow each other down.

@@ -20,11 +20,8 @@ MAX_WARMUP_STEPS = 50
 def with_size_defaults(config: TaskConfig, n_examples: int) -> TaskConfig:
     """Set the batch size and the number of warm-up steps, if the config does not contain them.
 
-    A run that is resumed keeps its values, also if it is made longer.
-
-    Args:
-        config: Task options.
-        n_examples: Number of training examples, after subsampling.
+    A run that is resumed keeps its values, also if it is made longer. `n_examples` counts the
+    training examples after subsampling.
     """
     examples = config.examples
     batch_size, warmup = config.batch_size, config.optimizer.warmup_steps

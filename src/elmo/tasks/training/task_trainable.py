@@ -130,12 +130,7 @@ class TaskTrainable:
     compare_at: int | None = None
 
     def __init__(self, job: TaskTrainingJob, fabric: "Fabric") -> None:
-        """Move the model to the device and create its optimizers.
-
-        Args:
-            job: Model and examples.
-            fabric: Manages the device and precision.
-        """
+        """Move the model to the device and create its optimizers."""
         self.job, self.fabric, self.config = job, fabric, job.config
         self.fitted, self.model = job.fitted, job.fitted.built.model
         fabric.to_device(self.model)
@@ -294,14 +289,7 @@ class TaskTrainable:
         }
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Load a state returned by `state_dict`.
-
-        Args:
-            state: The state.
-
-        Raises:
-            ConfigError: The state is from a run on other examples.
-        """
+        """Load a state returned by `state_dict`; one of a run on other examples is an error."""
         if state["examples"] != self._signature():
             raise ConfigError(
                 f"{self.config.out} contains a run on other examples. Use another output folder "

@@ -75,14 +75,8 @@ def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
     """Read the SemCor files in alphabetical order, splitting words that are joined by `_`.
 
     Two types of sense tags are ignored: those that WordNet 3.0 no longer contains (sense number 0),
-    and those of proper names, whose sense is only "person", "group" or "location".
-
-    Args:
-        folder: SemCor 3.0 folder, with files */tagfiles/*.
-        limit: Maximum number of sentences to read. Default: all.
-
-    Raises:
-        FormatError: A file is missing, damaged or truncated.
+    and those of proper names, whose sense is only "person", "group" or "location". The SemCor 3.0
+    folder has files */tagfiles/*; by default all sentences are read.
     """
     paths = sorted(folder.glob("*/tagfiles/*"))
     if not paths:
@@ -149,11 +143,7 @@ def _senses(path: Path, number: int, attributes: str) -> tuple[str, ...]:
 def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
     """Read a test set: its sentences and targets, and the lemma and part of speech of each target.
 
-    Args:
-        folder: Folder that contains NAME.data.xml and NAME.gold.key.txt, where NAME is its name.
-
-    Raises:
-        FormatError: A file is missing or damaged, or the files do not match.
+    The folder NAME contains NAME.data.xml and NAME.gold.key.txt.
     """
     keys_path = folder / f"{folder.name}.gold.key.txt"
     data_path = folder / f"{folder.name}.data.xml"

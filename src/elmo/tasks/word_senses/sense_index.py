@@ -43,13 +43,8 @@ class SenseIndex:
     ) -> "SenseIndex":
         """Compute sense vectors from a sense-tagged text.
 
-        Only one running sum per sense is held in memory.
-
-        Args:
-            encode: Function that returns an array (layers, words, dim) for each sentence.
-            text: Sense-tagged text.
-            wordnet: Sense keys returned by `read_wordnet`.
-            entries: Lemmas and parts of speech to index. Default: all that occur in the text.
+        `encode` returns an array (layers, words, dim) for each sentence. By default, all entries
+        that occur in the text are indexed. Only one running sum per sense is held in memory.
         """
         senses = {sense for occurrence in text.occurrences for sense in occurrence.senses}
         if entries is None:
@@ -78,9 +73,7 @@ class SenseIndex:
     def nearest(self, senses: Sequence[str], vectors: Vectors) -> list[str]:
         """Return the candidate sense that is nearest to the query vector in each layer.
 
-        Args:
-            senses: Candidate senses.
-            vectors: Query vector for each layer, scaled to length 1, (layers, dim).
+        The query vectors, (layers, dim), are scaled to length 1.
         """
         centroids = self.centroids[:, [self.rows[sense] for sense in senses]]
         cosines = (centroids @ vectors[:, :, None])[:, :, 0]
@@ -105,17 +98,10 @@ def _add_vectors(
 
 
 def occurrence_vectors(encode: Encode, text: TaggedWords) -> Iterator[tuple[range, Vectors]]:
-    """Yield the vectors of all occurrences, chunk by chunk.
+    """Yield the indices of the occurrences in a chunk and their vectors, (layers, indices, dim).
 
     The vector of a phrase is the mean of its word vectors. Sentences without occurrences are not
     encoded.
-
-    Args:
-        encode: Function that returns an array (layers, words, dim) for each sentence.
-        text: Sentences and occurrences.
-
-    Yields:
-        Indices of the occurrences in a chunk, and their vectors, (layers, occurrences, dim).
     """
     by_sentence: dict[int, list[SenseOccurrence]] = {}
     for occurrence in text.occurrences:

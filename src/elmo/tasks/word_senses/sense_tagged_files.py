@@ -33,10 +33,8 @@ def read_senses(
 ) -> list[Example[tuple[tuple[str, ...], ...]]]:
     """Read sentences, the words to disambiguate in them, and the sense keys of these words.
 
-    Args:
-        path: The directory `semcor3.0`, or a directory NAME with NAME.data.xml and
-            NAME.gold.key.txt.
-        encoding: Must be UTF-8 if given, because these data sets are always UTF-8.
+    The path is the directory `semcor3.0`, or a directory NAME with NAME.data.xml and
+    NAME.gold.key.txt. These data sets are always UTF-8, so no other encoding is accepted.
     """
     if encoding is not None and encoding.lower().replace("-", "") != "utf8":
         raise ConfigError(f"Cannot read {path} as {encoding!r}. These data sets are always UTF-8.")

@@ -70,12 +70,7 @@ class WordSenseLookup(LookupTask[Senses, tuple[PredictedSense, ...]]):
     metric = "f1"
 
     def __init__(self, senses: SenseIndex, forms: dict[str, list[Entry]]) -> None:
-        """Create the index.
-
-        Args:
-            senses: Senses and their vectors, from a single layer.
-            forms: Lexicon entries (lemma and part of speech) of each lowercased word form.
-        """
+        """Create the index from senses of a single layer and the entries of lowercased forms."""
         self.senses = senses
         self.forms = forms
 
