@@ -46,12 +46,7 @@ class MissingExtra(ElmoError):
     """An optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        """Build the message.
-
-        Args:
-            feature: Name of the requested feature, used as the subject of the message.
-            extra: Name of the extra that installs the missing package.
-        """
+        """Build the message, whose subject is the feature that the extra provides."""
         # Only this error needs the metadata of the package, which take time to import.
         from elmo.installation import install_command
 
@@ -62,10 +57,8 @@ class MissingExtra(ElmoError):
 def interruption_note(note: Callable[[], str | None]) -> Iterator[None]:
     """Add a note on the remaining output if Ctrl-C or SIGTERM interrupts the block.
 
-    The command line prints the note of the outermost block.
-
-    Args:
-        note: Function that returns the note, or None if no partial output is left.
+    The command line prints the note of the outermost block. There is none if the function returns
+    None.
     """
     try:
         yield
@@ -85,26 +78,13 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a sentence that suggests the most similar known name, or an empty string.
-
-    Args:
-        name: The unknown name.
-        known: All known names.
-
-    Returns:
-        The sentence with a space before it, to be appended to the message.
-    """
+    """Return a sentence, after a space, that suggests the most similar known name, or ""."""
     nearest = nearest_name(name, known)
     return "" if nearest is None else f" Did you mean {nearest}?"
 
 
 def shortened(text: object, limit: int = 200) -> str:
-    """Return a text on one line; a longer one is cut after a word and ends with " ...".
-
-    Args:
-        text: The text, or an exception with a message.
-        limit: Maximum number of characters before the mark.
-    """
+    """Return a text on one line; a longer one is cut after a word and ends with " ..."."""
     line = " ".join(str(text).split())
     if len(line) <= limit:
         return line

@@ -49,11 +49,9 @@ def _target(package: Distribution, installer: str, extra: str) -> str:
 
 
 def requirements(lines: list[str], extra: str) -> list[str]:
-    """Return the packages of an extra.
+    """Return the packages of an extra according to `Requires-Dist` lines of the metadata.
 
-    Args:
-        lines: `Requires-Dist` lines of the metadata.
-        extra: Name of the extra. Other extras of this package in it are replaced by their packages.
+    Other extras of this package in it are replaced by their packages.
     """
     packages: list[str] = []
     for line in lines:

@@ -6,13 +6,7 @@ from typing import Any
 
 
 def fetch(name: str, homes: Mapping[str, str], package: str) -> Any:
-    """Import the module that defines a name and return the object.
-
-    Args:
-        name: The requested name.
-        homes: Name of the module that defines each public name.
-        package: Name of the package, for the error message.
-    """
+    """Import the module that defines a name, according to `homes`, and return the object."""
     if name not in homes:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     return getattr(import_module(homes[name]), name)

@@ -20,11 +20,7 @@ _is_hidden: ContextVar[bool] = ContextVar("is_hidden", default=False)
 
 @contextmanager
 def hidden_progress(hide: bool = True) -> Iterator[None]:
-    """Hide progress bars, progress lines and messages about progress in the block.
-
-    Args:
-        hide: Whether to hide them.
-    """
+    """Hide progress bars, progress lines and messages about progress in the block."""
     token = _is_hidden.set(hide)
     try:
         yield
@@ -46,9 +42,7 @@ def progress_message(text: str) -> None:
 def duration(seconds: float, *, decimal: bool = False) -> str:
     """Format a duration with its two largest units, for example `2 h 22 min`.
 
-    Args:
-        seconds: The duration.
-        decimal: Whether to show a decimal place below ten seconds, for example `0.3 s`.
+    `decimal` shows a decimal place below ten seconds, for example `0.3 s`.
     """
     if decimal and seconds < 9.95:
         return f"{seconds:.1f} s"
@@ -62,13 +56,7 @@ def duration(seconds: float, *, decimal: bool = False) -> str:
 
 
 def format_count(number: float, noun: str, spec: str = ",") -> str:
-    """Return a count followed by its noun in the singular or plural.
-
-    Args:
-        number: The count.
-        noun: Its noun in the singular.
-        spec: Format of the number.
-    """
+    """Return a count followed by its noun, given in the singular, in the right number."""
     count = f"{number:{spec}}"
     return f"{count} {noun}" + ("" if count == "1" else "s")
 

@@ -26,13 +26,8 @@ class _Choice:
 def choose_threads(busy: "BusyCores", *, is_dynamic: bool) -> str:
     """Set the number of PyTorch threads for a command, unless $OMP_NUM_THREADS is set.
 
-    Args:
-        busy: Measurement of busy cores.
-        is_dynamic: Whether the command gives threads on busy cores less work. It can then use all
-            cores.
-
-    Returns:
-        A message if there are fewer threads than cores, otherwise an empty string.
+    A dynamic command gives threads on busy cores less work, so it can use all cores. Returns a
+    message if there are fewer threads than cores, otherwise an empty string.
     """
     import torch
 

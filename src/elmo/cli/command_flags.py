@@ -117,12 +117,7 @@ def _parameter(
     """Return the typer argument or option for a field.
 
     It accepts any string, which the config parses; errors thus read the same as those for config
-    files.
-
-    Args:
-        leaf: The field.
-        command: The command.
-        task_defaults: Values that tasks have instead of the default, by the path of the option.
+    files. `task_defaults` are values that tasks have instead of the default, by path.
     """
     hint: Any = list[str] | None if leaf.is_many else str | None
     if leaf.name in command.positional:
@@ -166,11 +161,7 @@ def _parameter(
 
 @cache
 def _task_defaults(folder: str | None) -> dict[tuple[str, ...], list[str]]:
-    """Return the values that tasks have instead of a default, by the path of the option.
-
-    Args:
-        folder: Subfolder with the presets of the tasks; None if the command has none.
-    """
+    """Return the values that tasks have instead of a default, by the path of the option."""
     if folder is None:
         return {}
     import yaml

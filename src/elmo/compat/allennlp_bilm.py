@@ -95,9 +95,7 @@ class WeightlessBiLM:
     def __call__(self, weights: dict[str, Tensor], function: Callable[[BiLM, Kernels], T]) -> T:
         """Call a function with the biLM, which has the given weights during the call, and kernels.
 
-        Args:
-            weights: Weights by their names in `ELMoNetwork`.
-            function: Function of the biLM.
+        The weights have their names in `ELMoNetwork`.
         """
         kernels = self.engines.kernels(weights.values())
         result: T = functional_call(self._module, weights, (lambda bilm: function(bilm, kernels),))

@@ -33,11 +33,7 @@ def allennlp_flags(arguments: Sequence[str]) -> list[str]:
 
 
 def explain_allennlp(arguments: Sequence[str]) -> str:
-    """Return the command `elmo embed` with the same result as `allennlp elmo`, with remarks.
-
-    Args:
-        arguments: Arguments of `allennlp elmo`.
-    """
+    """Return the command `elmo embed` with the same result as `allennlp elmo`, with remarks."""
     words = ["elmo", "embed"]
     remarks = []
     remaining = list(arguments)

@@ -44,12 +44,7 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
 
 
 def check_sentences(batch: Sequence[Sequence[str]], function: str) -> None:
-    """Raise `InputError` if a batch contains a string instead of a list of words.
-
-    Args:
-        batch: Sentences as lists of words.
-        function: Name of the function that was called, for error messages.
-    """
+    """Raise `InputError` if a batch contains a string instead of a list of words."""
     is_text = isinstance(batch, str)
     sentences = [batch] if is_text else batch
     strings = [sentence for sentence in sentences if isinstance(sentence, str)]

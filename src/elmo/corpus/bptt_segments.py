@@ -60,13 +60,9 @@ class SegmentLoader:
     def __init__(
         self, split: Split, config: StreamConfig, *, seed: int, local_streams: range | None = None
     ) -> None:
-        """Create a loader positioned at the beginning of the text.
+        """Create a loader at the beginning of the text for the local streams, by default all.
 
-        Args:
-            split: Sentences to train on.
-            config: Batch size, steps per segment, sentence order and state resets.
-            seed: Random seed for the sentence order and the state resets.
-            local_streams: Streams to build. Default: all.
+        The seed determines the sentence order and the state resets.
         """
         if not split.n_sentences:
             raise ConfigError("The training text contains no sentences.")
@@ -169,14 +165,8 @@ def build_segment(
 ) -> BPTTSegment:
     """Build a segment by looking up the words of the prediction pairs in both directions.
 
-    Args:
-        split: Sentences that the pairs refer to.
-        directions: Prediction pairs of the forward direction and of the backward direction.
-        n_steps: Number of time steps in the segment.
-        local_streams: Streams to include in the segment.
-        reset: Fraction of the sentences that start from the zero state.
-        seed: Random seed for choosing these sentences.
-        position: Position in the text after the segment.
+    `reset` is the fraction of the sentences that start from the zero state, chosen with the seed.
+    `position` is the position in the text after the segment.
     """
     shape = (2, n_steps, len(local_streams))
     inputs, targets = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)

@@ -117,13 +117,7 @@ class QueuedStreams:
     """Streams that take their sentences in turn from one shared queue, as in bilm-tf."""
 
     def __init__(self, order: SentenceOrder, n_streams: int, n_steps: int) -> None:
-        """Create streams that start with the first draw.
-
-        Args:
-            order: Order of the sentences in the queue.
-            n_streams: Number of streams (batch rows).
-            n_steps: Time steps per segment.
-        """
+        """Create streams (batch rows) that start with the first draw."""
         self.order = order
         self.n_steps = n_steps
         self.drawn = 0
@@ -236,13 +230,9 @@ class ContiguousStreams:
     """Streams that each read one contiguous part of the text, once or in endless epochs."""
 
     def __init__(self, split: Split, n_streams: int, n_steps: int, *, endless: bool = True) -> None:
-        """Cut the text into one part per stream.
+        """Cut the text into one part per stream; lengths differ by about one sentence at most.
 
-        Args:
-            split: Sentences to read.
-            n_streams: Number of parts. Their lengths differ by about one sentence at most.
-            n_steps: Time steps per segment.
-            endless: Whether a stream restarts its part when it reaches the end.
+        An `endless` stream restarts its part when it reaches the end.
         """
         if n_streams > split.n_sentences:
             raise ConfigError(

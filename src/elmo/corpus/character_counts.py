@@ -36,11 +36,6 @@ def character_ratio(split: Split, tables: TokenTables, tokenizer: str | None) ->
 
     If the number of characters is not recorded, it is estimated: words are joined with single
     spaces, or without spaces if they are single characters, and each sentence is a line.
-
-    Args:
-        split: Split of a corpus.
-        tables: Tables for the words of the corpus.
-        tokenizer: Name of the tokenizer that split the text into words, if it is known.
     """
     counted = split.n_sentences
     n_empty = 0

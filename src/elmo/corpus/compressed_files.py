@@ -30,9 +30,7 @@ def plain_name(name: str) -> str:
 def decompressed(name: str, raw: BinaryIO) -> Iterator[BinaryIO]:
     """Open the decompressed content of a file; concatenated archives are read as one.
 
-    Args:
-        name: File name; its extension determines the compression format.
-        raw: Open file with the compressed data.
+    The extension of the name determines the format.
     """
     suffix = name[len(plain_name(name)) :].lower()
     if suffix == ".gz":
@@ -57,12 +55,7 @@ class ZstdFile(io.RawIOBase):
     """
 
     def __init__(self, name: str, raw: BinaryIO) -> None:
-        """Create a stream at the beginning of the file.
-
-        Args:
-            name: File name, for error messages.
-            raw: Open file with the compressed data.
-        """
+        """Create a stream at the beginning of the file."""
         try:
             import zstandard
         except ImportError:

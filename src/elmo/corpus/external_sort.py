@@ -49,13 +49,7 @@ class RunWriter:
     """Assigns ids to words, counts them, and writes sorted runs."""
 
     def __init__(self, folder: Path, name: str, limit: int) -> None:
-        """Start with an empty dictionary.
-
-        Args:
-            folder: Folder for the runs.
-            name: Prefix of the run names.
-            limit: Size limit of the dictionary in bytes.
-        """
+        """Start with an empty dictionary of at most `limit` bytes; `name` is a prefix of runs."""
         self.folder = folder
         self.name = name
         self.limit = limit
@@ -107,12 +101,7 @@ class RunReader:
     """Reads a run sequentially, one chunk of words at a time."""
 
     def __init__(self, stem: Path, chunk: int) -> None:
-        """Create a reader positioned at the first word.
-
-        Args:
-            stem: Path to the run, without extension.
-            chunk: Number of bytes to read at a time.
-        """
+        """Create a reader of `chunk` bytes at a time; `stem` is a path without extension."""
         self.stem = stem
         self.chunk = chunk
         self.words: list[bytes] = []
@@ -149,12 +138,7 @@ class RunReader:
 def merge_runs(folder: Path, runs: Sequence[str]) -> int:
     """Merge runs: assign ids to all distinct words in byte order, and add up their counts.
 
-    Args:
-        folder: Folder with the runs, to which the merged words and counts are written.
-        runs: Names of the runs.
-
-    Returns:
-        The number of distinct words.
+    The merged words and counts are written to the folder. Returns the number of distinct words.
     """
     chunk = max(MIN_RUN_BYTES, MERGE_BYTES // max(1, len(runs)))
     readers = [RunReader(folder / run, chunk) for run in runs]
@@ -191,10 +175,7 @@ def merged_counts(folder: Path) -> Numbers:
 def run_table(folder: Path, run: str, of_merged: NDArray[np.uint32]) -> Provisional:
     """Return a table that maps word ids of a run to final word ids, (words of the run,).
 
-    Args:
-        folder: Folder with the runs.
-        run: Name of the run.
-        of_merged: Final id of each merged word, (words,).
+    `of_merged` is the final id of each merged word, (words,).
     """
     stem = folder / run
     order = np.fromfile(stem.with_suffix(".order"), np.uint32)
@@ -206,13 +187,7 @@ def run_table(folder: Path, run: str, of_merged: NDArray[np.uint32]) -> Provisio
 def write_table(work: Path, folder: Path, counts: Numbers) -> NDArray[np.uint32]:
     """Write the table of distinct words, sorted by decreasing count, then by UTF-8 bytes.
 
-    Args:
-        work: Folder with the merged words.
-        folder: Folder to which the table is written.
-        counts: Count of each merged word, (words,).
-
-    Returns:
-        The row of each merged word in the table, (words,).
+    `work` has the merged words with their counts. Returns the row of each of them, (words,).
     """
     order = np.argsort(-counts, kind="stable")
     (folder / COUNTS).write_bytes(counts[order].data)

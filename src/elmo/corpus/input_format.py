@@ -31,8 +31,7 @@ _COLUMN_NAME = re.compile(r"[^\W\d][\w.-]{0,39}( [\w.-]{1,39}){0,2}")
 def format_of_name(name: str) -> InputFormat | None:
     """Return the format that a file name states by its extension, or None.
 
-    Args:
-        name: File name; the extension of a compression format is ignored.
+    The extension of a compression format is ignored.
     """
     stem = plain_name(name).lower()
     for extension, input_format in FORMATS_BY_EXTENSION.items():
@@ -44,12 +43,9 @@ def format_of_name(name: str) -> InputFormat | None:
 def format_of_content(data: bytes, label: str) -> InputFormat:
     """Return the format of a file that its beginning shows: Parquet, JSON lines or plain text.
 
-    A file consists of JSON lines if its first lines are all JSON objects with at least one field.
-    CSV and TSV cannot be distinguished from text that contains commas or tabs.
-
-    Args:
-        data: Complete lines from the beginning of the file, without a byte order mark.
-        label: File name for warnings.
+    The data are complete lines without a byte order mark. A file consists of JSON lines if its
+    first lines are all JSON objects with at least one field. CSV and TSV cannot be distinguished
+    from text that contains commas or tabs.
     """
     if data.startswith(PARQUET_START):
         return "parquet"
@@ -73,11 +69,9 @@ def format_of_content(data: bytes, label: str) -> InputFormat:
 def table_format(data: bytes) -> InputFormat | None:
     """Return "csv" or "tsv" if plain text looks like such a table with a header, else None.
 
-    The first line must consist of distinct column names without spaces around them. If none of them
-    is "text", the next lines must have the same number of columns.
-
-    Args:
-        data: Complete lines from the beginning of the text, without a byte order mark.
+    The data are complete lines without a byte order mark. The first line must consist of distinct
+    column names without spaces around them. If none of them is "text", the next lines must have the
+    same number of columns.
     """
     lines = [
         line.decode("utf-8", "replace").removesuffix("\r")

@@ -54,14 +54,7 @@ class InputRecord:
     values: Mapping[str, Any]
 
     def text(self, column: str) -> str | None:
-        """Return the text in a column, or None if it is null.
-
-        Args:
-            column: Name of a column that the record has.
-
-        Raises:
-            InputError: If the value is not a string.
-        """
+        """Return the text in a column, or None if it is null; other values are an error."""
         text = self.values[column]
         if text is None:
             return None
@@ -88,16 +81,9 @@ class InputFile:
     """
 
     def __init__(self, name: str, input_format: InputFormat | None = None) -> None:
-        """Open a file and recognize its format.
+        """Open a file, or standard input for `-`, and recognize its format if it is not given.
 
-        Args:
-            name: File name, or - for standard input. The extension can be that of a compression
-                format.
-            input_format: Format of the file. Default: the format that the extension states, or
-                else the format that the content shows.
-
-        Raises:
-            InputError: If the file cannot be read.
+        The extension states the format, or else the content shows it.
         """
         self.name = name
         self.label = label_of(name)
@@ -162,11 +148,7 @@ class InputFile:
             yield InputRecord(f"{self.label}: line {number}", number, {TEXT: line})
 
     def no_columns(self, option: str) -> InputError:
-        """Return the error for an option that names a column of a file of plain text.
-
-        Args:
-            option: The option with its value.
-        """
+        """Return the error for an option that names a column of a file of plain text."""
         return InputError(
             f"{self.label} is read as plain text, which has no columns, but {option} is given. "
             f"Specify its format (--input-format {self.table_format or 'csv, tsv or jsonl'}), or "
@@ -284,14 +266,7 @@ def parse_json_record(
 ) -> dict[str, Any]:
     """Parse a line of a JSON lines file.
 
-    Args:
-        line: The line.
-        location: File and line, for error messages.
-        required: Fields that the first record must have, each with the option that selects it.
-        is_first: Whether this is the first record.
-
-    Raises:
-        InputError: If the line is not a JSON object or lacks a field.
+    The first record must have the required fields; each has the option that selects it.
     """
     try:
         record = json.loads(line)
@@ -344,11 +319,8 @@ def _check_columns(
 ) -> None:
     """Raise an error if a required column is missing or ambiguous.
 
-    Args:
-        location: What has the columns, for the message.
-        names: Names of the columns.
-        required: Required columns, each with the option that selects it.
-        remedy: Sentence that ends the message. Default: select another column.
+    Each required column has the option that selects it. The remedy ends the message. Default:
+    select another column.
     """
     for column, option in required.items():
         n = names.count(column)

@@ -36,15 +36,10 @@ class LineBlock:
 
 
 def line_blocks(name: str, prefix: bytes | None = None) -> Iterator[LineBlock]:
-    """Yield the blocks of a file.
+    """Yield the blocks of a file, or of standard input for `-`.
 
-    Args:
-        name: File name, or - for standard input.
-        prefix: If the file starts with these bytes, yield only one block, which consists of them.
-            This detects a binary format without searching the file for line ends.
-
-    Raises:
-        InputError: If the file cannot be read or has an overlong line.
+    If the file starts with the prefix, only one block is yielded, which consists of it. This
+    detects a binary format without searching the file for line ends.
     """
     label = label_of(name)
     line, before = 1, 0
@@ -78,10 +73,7 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
 def whole_lines(file: BinaryIO, label: str, rest: bytes = b"") -> Iterator[bytes]:
     """Yield blocks of complete lines, each of about `BLOCK_BYTES` bytes.
 
-    Args:
-        file: The open file.
-        label: File name for error messages.
-        rest: Bytes already read from the file.
+    `rest` has been read from the file before.
     """
     while part := file.read(BLOCK_BYTES):
         cut = part.rfind(b"\n") + 1
@@ -96,15 +88,7 @@ def whole_lines(file: BinaryIO, label: str, rest: bytes = b"") -> Iterator[bytes
 
 
 def decoded_lines(block: LineBlock, label: str) -> list[str]:
-    """Return the lines of a block, without their line ends.
-
-    Args:
-        block: A block of lines.
-        label: File name for error messages.
-
-    Raises:
-        InputError: If the block is not UTF-8.
-    """
+    """Return the lines of a block, without their line ends."""
     try:
         text = block.data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -163,12 +163,7 @@ def prepare(config: PrepareConfig) -> PrepareResult:
 
 
 def warn_if_too_small(n_valid_words: int, *, is_prepared: bool = False) -> None:
-    """Warn if the held-out text is too small for a reliable perplexity.
-
-    Args:
-        n_valid_words: Number of held-out words.
-        is_prepared: Whether the corpus exists already, so that it has to be prepared again.
-    """
+    """Warn if the held-out text is too small for a reliable perplexity."""
     if n_valid_words < MIN_VALID_WORDS:
         logger.warning(
             "The held-out text has only %d words, too few for a reliable perplexity. %s a longer "
@@ -241,15 +236,9 @@ def _subtract_held_out(
 def _write_vocabulary(
     folder: Path, config: CorpusConfig, vocabulary: Vocabulary | None
 ) -> tuple[NDArray[np.bool_], int]:
-    """Write the softmax vocabulary.
+    """Write the softmax vocabulary: the given one, or a new one of the words in the folder.
 
-    Args:
-        folder: Corpus folder with the table of distinct words.
-        config: Maximum size and minimum count for a new vocabulary.
-        vocabulary: Existing vocabulary to use instead of a new one, if any.
-
-    Returns:
-        Whether each distinct word is in the vocabulary, and the size of the vocabulary.
+    Returns whether each distinct word is in the vocabulary, and its size.
     """
     words, counts = open_table(folder)
     path = folder / VOCABULARY

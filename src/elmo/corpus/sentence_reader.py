@@ -59,14 +59,8 @@ def characters_by_sentence(lines: Sequence[str], split: LineSentences) -> Number
     """Assign all characters of lines, including line ends and blank lines, to sentences.
 
     The white space of a line belongs to its first sentence. A skipped blank line belongs to the
-    sentence before it.
-
-    Args:
-        lines: Lines without line ends.
-        split: The sentences of these lines.
-
-    Returns:
-        Number of characters before the first sentence, then of each sentence, (sentences + 1,).
+    sentence before it. Returns the number of characters before the first sentence, then of each
+    sentence, (sentences + 1,).
     """
     lengths = np.fromiter(map(len, lines), np.int64, len(lines)) + 1
     ends = np.cumsum(split.per_line)
@@ -93,13 +87,7 @@ def read_sentences(inputs: Sequence[str], reading: ReadingConfig) -> Iterator[li
 def read_corpus(
     inputs: Sequence[str], reading: ReadingConfig, check: TextCheck | None = None
 ) -> tuple[DistinctWords, Split]:
-    """Read files, globs or standard input as an in-memory corpus with its number of characters.
-
-    Args:
-        inputs: File names, globs, and - for standard input.
-        reading: How text is split into sentences and words.
-        check: Check of the first lines, if unexpected text should be reported.
-    """
+    """Read files, globs or standard input as an in-memory corpus with its number of characters."""
     split = reading_splitter(reading)
     n_characters = 0
 
@@ -117,13 +105,7 @@ def read_corpus(
 
 
 def reject_file_options(corpus: str, input_format: InputFormat | None, text_column: str) -> None:
-    """Raise an error if options for text files are set, but the text is a prepared corpus.
-
-    Args:
-        corpus: Path of the prepared corpus.
-        input_format: Value of the option `input_format`.
-        text_column: Value of the option `text_column`.
-    """
+    """Raise an error if options for text files are set, but the text is a prepared corpus."""
     default = ReadingConfig()
     if (input_format, text_column) != (default.input_format, default.text_column):
         raise ConfigError(

@@ -232,11 +232,8 @@ class Corpus:
     def vocabulary_counts(self, vocabulary: Vocabulary) -> Numbers:
         """Return how often each vocabulary id is a target in the training split, (vocabulary,).
 
-        A word is a target in both directions, but is counted once.
-
-        Args:
-            vocabulary: Vocabulary with the special tokens. Each boundary token is a target once per
-                sentence: `</S>` in the forward direction, `<S>` in the backward direction.
+        A word is a target in both directions, but is counted once. Each boundary token is a target
+        once per sentence: `</S>` in the forward direction, `<S>` in the backward direction.
         """
         counts = np.zeros(len(vocabulary), dtype=np.int64)
         unknown = vocabulary.ids[UNKNOWN]

@@ -20,11 +20,7 @@ class SplitWriter:
     ) -> None:
         """Create a writer; files are opened when sentences are added.
 
-        Args:
-            folder: Corpus folder.
-            split: Name of the split.
-            known: Whether each distinct word is in the vocabulary, (distinct words,).
-            shard_words: Number of words after which a new shard is started.
+        `known` is whether each distinct word is in the vocabulary, (distinct words,).
         """
         self.folder = folder
         self.split = split
@@ -44,12 +40,9 @@ class SplitWriter:
         self._close()
 
     def add(self, words: NDArray[np.uint32], lengths: NDArray[Any], n_characters: int) -> None:
-        """Append sentences to the split.
+        """Append sentences: concatenated word ids, (words,), and lengths, (sentences,).
 
-        Args:
-            words: Concatenated word ids of the sentences, (words,).
-            lengths: Number of words in each sentence, (sentences,).
-            n_characters: Number of characters of the original text of these sentences.
+        `n_characters` counts the original text of the sentences.
         """
         self.n_characters += n_characters
         self.n_unknown += len(words) - int(np.count_nonzero(self._known[words]))
@@ -85,16 +78,11 @@ class SplitWriter:
 
 
 def held_out_ranges(n_sentences: int, fraction: float) -> Numbers:
-    """Choose sentences to hold out for validation, spread evenly over the text.
+    """Choose a fraction of the sentences to hold out, spread evenly over the text.
 
-    Args:
-        n_sentences: Number of sentences in the text.
-        fraction: Fraction of the sentences to hold out.
-
-    Returns:
-        Ranges of sentence indices as (first, last + 1), (ranges, 2). If fewer than
-        `RANGE_SENTENCES` sentences are held out, they are the last ones of the text. At least one
-        sentence is left for training.
+    Returns ranges of sentence indices as (first, last + 1), (ranges, 2). If fewer than
+    `RANGE_SENTENCES` sentences are held out, they are the last ones of the text. At least one
+    sentence is left for training.
     """
     if not fraction or n_sentences < 2:
         return np.zeros((0, 2), dtype=np.int64)
@@ -109,13 +97,7 @@ def held_out_ranges(n_sentences: int, fraction: float) -> Numbers:
 
 
 def is_held_out(ranges: Numbers, first: int, n_sentences: int) -> NDArray[np.bool_]:
-    """Return whether each sentence of a consecutive range is held out, (n_sentences,).
-
-    Args:
-        ranges: Ranges returned by `held_out_ranges`.
-        first: Index of the first sentence.
-        n_sentences: Number of sentences.
-    """
+    """Return whether each sentence of a consecutive range is held out, (n_sentences,)."""
     sentences = np.arange(first, first + n_sentences)
     # After an odd number of range bounds: inside a range.
     inside: NDArray[np.bool_] = np.searchsorted(ranges.reshape(-1), sentences, "right") % 2 == 1

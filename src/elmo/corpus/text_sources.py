@@ -63,12 +63,7 @@ class Block:
 def resolve(inputs: Sequence[str]) -> list[str]:
     """Expand names and globs into file names; the files that match a glob are sorted.
 
-    Args:
-        inputs: File names, globs, and - for standard input.
-
-    Raises:
-        InputError: If a file does not exist, a glob matches no file, a name is a folder, or
-            standard input is specified twice.
+    A missing file, a glob without files, a folder, and two times standard input (`-`) are errors.
     """
     names: list[str] = []
     for name in inputs:
@@ -107,11 +102,8 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield the blocks of files, one file after the other.
 
-    Args:
-        names: Files as returned by `resolve`.
-        text_column: Name of the field or column that contains the text. A warning is logged if it
-            is not the default and all files are plain text, which has no fields.
-        input_format: Format of all files. Default: recognize the format of each file.
+    A warning is logged if the text column is not the default and all files are plain text, which
+    has no fields. By default, the format of each file is recognized.
     """
     formats = set()
     has_warned = False

@@ -77,12 +77,8 @@ class TokenTables:
 def distinct(numbers: Numbers, n: int) -> tuple[Numbers, Numbers]:
     """Return the sorted distinct numbers, and the index of each number in that array.
 
-    For the token ids of a segment, the lookup table used here is many times faster than sorting
-    (`numpy.unique`).
-
-    Args:
-        numbers: Integers from 0 to n - 1, in any shape.
-        n: Exclusive upper bound of the numbers.
+    The numbers are integers from 0 to n - 1. For the token ids of a segment, the lookup table used
+    here is many times faster than sorting (`numpy.unique`).
     """
     seen = np.zeros(n, dtype=np.bool_)
     seen[numbers] = True
@@ -93,13 +89,7 @@ def distinct(numbers: Numbers, n: int) -> tuple[Numbers, Numbers]:
 
 
 def token_tables(words: DistinctWords, mapper: TokenMapper, vocabulary: Vocabulary) -> TokenTables:
-    """Build the tables by looking up every distinct word once, so that training needs no strings.
-
-    Args:
-        words: Distinct words of the corpus.
-        mapper: Token mapper of the model.
-        vocabulary: Softmax vocabulary of the model.
-    """
+    """Build the tables by looking up every distinct word once; training needs no strings."""
     vocabulary.require_special_tokens()
     ids = vocabulary.ids
     unknown_id = ids[UNKNOWN]

@@ -121,12 +121,7 @@ def write_vocabulary(
 ) -> ChosenVocabulary:
     """Write the special tokens and the most frequent words, one word per line.
 
-    Args:
-        path: File to write.
-        words: Words sorted by decreasing count.
-        counts: Count of each word, (words,).
-        size: Maximum number of lines; None for no limit.
-        min_count: Minimum count of a word.
+    The words are sorted by decreasing count; `size` limits the number of lines.
     """
     n_frequent = int(np.searchsorted(-counts, -min_count, side="right"))
     n_lines, n_top = len(SPECIAL_TOKENS), 0

@@ -31,16 +31,8 @@ def count_text(
 ) -> dict[str, list[CountedBlock]]:
     """Assign provisional ids to the words of all texts, and count the words of one text.
 
-    Args:
-        work: Empty folder for sorted runs, merged words and counts.
-        texts: Files of each text, by the name of the text.
-        reading: How text is split into sentences and words.
-        counted: Name of the text whose words are counted.
-        workers: Number of worker processes. Default: one per core.
-        keep: Whether to write the word ids; otherwise words are only counted.
-
-    Returns:
-        The processed blocks of each text, in order.
+    The empty folder `work` gets sorted runs, merged words and counts. Without `keep`, word ids are
+    not written. Returns the processed blocks of each text, in order.
     """
     n_workers = workers or n_cores()
     limit = max(DICTIONARY_BYTES // n_workers, min(MIN_DICTIONARY_BYTES, DICTIONARY_BYTES))

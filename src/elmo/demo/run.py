@@ -199,14 +199,7 @@ def demo(config: DemoConfig) -> DemoResult:
 
 
 def _train(folder: Path) -> TinyTraining:
-    """Pre-train and fine-tune a tiny model.
-
-    Args:
-        folder: Folder for corpora and training folders.
-
-    Raises:
-        MissingExtra: The packages for training are not installed.
-    """
+    """Pre-train and fine-tune a tiny model."""
     _report(f"Step 2 of 4: pre-train a tiny model on {N_TOWN:,} sentences about a town")
     corpus = _prepare_corpus(folder, "town", town(N_TOWN, seed=1))
     values = {"data": [str(corpus)], "out": str(folder / PRETRAINED), "epochs": EPOCHS}
@@ -232,12 +225,7 @@ def _train(folder: Path) -> TinyTraining:
 
 
 def _bank_vectors(folder: Path, name: str) -> BankVectors:
-    """Write vectors to a file, and compare the vectors of "bank".
-
-    Args:
-        folder: Folder for the files.
-        name: Name of the bundled model, or of the training folder in `folder`.
-    """
+    """Write vectors of a bundled model, or of that in the folder, and compare "bank"."""
     is_trained = name == PRETRAINED
     model = ELMo.from_pretrained(folder / name if is_trained else name)
     return BankVectors(
@@ -274,10 +262,7 @@ def _embed(model: str, folder: Path) -> str:
 def _mean_cosines(model: ELMo, senses: list[list[str]], across: bool = False) -> tuple[float, ...]:
     """Return the mean cosine between vectors of "bank" for each layer.
 
-    Args:
-        model: Model.
-        senses: Sentences of each sense.
-        across: Compare occurrences of different senses instead of the same sense.
+    `across` compares occurrences of different senses instead of the same sense.
     """
     vectors = [
         [

@@ -82,14 +82,7 @@ def load_occurrences() -> list[Occurrence]:
 def nearest_occurrences(
     elmo: ELMo, occurrences: Sequence[Occurrence], *, layer: int, n_nearest: int = N_NEAREST
 ) -> list[SenseNeighbors]:
-    """Find the nearest other occurrences of the same word for each occurrence.
-
-    Args:
-        elmo: Model.
-        occurrences: Occurrences to compare.
-        layer: Layer of the vectors.
-        n_nearest: Number of neighbors of each occurrence.
-    """
+    """Find the nearest other occurrences of the same word for each occurrence."""
     sentences = [elmo.tokenizer.words(occurrence.sentence) for occurrence in occurrences]
     vectors = np.stack(
         [

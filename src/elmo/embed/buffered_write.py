@@ -34,14 +34,7 @@ class Line:
 def line_windows(
     lines: Iterable[Line], n_lines: int | None, window_words: int
 ) -> Iterator[list[Line]]:
-    """Yield windows of consecutive lines.
-
-    Args:
-        lines: The input lines in order.
-        n_lines: Number of lines per window. If None, a window ends once it has `window_words`
-            words.
-        window_words: Minimum number of words in a complete window if `n_lines` is None.
-    """
+    """Yield windows of `n_lines` lines or, if None, of at least `window_words` words."""
     window: list[Line] = []
     n_words = 0
     for line in lines:
@@ -61,12 +54,7 @@ def write_in_background(
 ) -> Iterator[list[Line]]:
     """Write each window in a background thread while the next one is computed.
 
-    Args:
-        encoded: Pairs of a window and the vectors of its lines.
-        write: Function that writes one line with its vectors.
-
-    Yields:
-        Each window as soon as its vectors are computed.
+    Yields each window as soon as its vectors are computed.
     """
 
     def write_window(window: list[Line], results: Sequence[Result]) -> None:

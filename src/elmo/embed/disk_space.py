@@ -18,12 +18,7 @@ SHARD_BYTES = 2**14
 
 
 def estimated_bytes(plan: JobPlan, tasks: Iterable[ShardTask]) -> int:
-    """Return an upper bound on the total size of the shards in bytes.
-
-    Args:
-        plan: Plan of the job.
-        tasks: Tasks whose shards are included.
-    """
+    """Return an upper bound on the total size of the shards in bytes."""
     settings = plan.settings
     vector = plan.dim * STORAGE_BYTES[settings.storage] + VECTOR_BYTES[settings.format]
     word = WORD_BYTES[settings.format] + max(1, plan.n_layers) * vector
@@ -38,15 +33,7 @@ def estimated_bytes(plan: JobPlan, tasks: Iterable[ShardTask]) -> int:
 
 
 def check_free_space(folder: Path, n_bytes: int) -> int:
-    """Check that there is enough free disk space for the shards, and return it in bytes.
-
-    Args:
-        folder: Job folder.
-        n_bytes: Total size of the shards to write, in bytes.
-
-    Raises:
-        OutputError: There is not enough free space.
-    """
+    """Check that there is enough free disk space for the shards, and return it in bytes."""
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise OutputError(

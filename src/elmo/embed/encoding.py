@@ -132,10 +132,7 @@ class EncodingRun:
     def _engine(self, n_positions: int, previous: Engine | None) -> Engine:
         """Return the engine for a group of sentences.
 
-        Args:
-            n_positions: Number of positions to compute.
-            previous: Engine of the previous group of the same call. It is kept on a GPU, where
-                weights may have to be converted.
+        The engine of the previous group is kept on a GPU, where weights may have to be converted.
         """
         if previous is not None and self.device.type != "cpu":
             return previous
@@ -157,16 +154,10 @@ class EncodingRun:
         state: str = "reset",
         report: Callable[[int], None] = lambda count: None,
     ) -> list[Vectors]:
-        """Encode sentences.
+        """Encode sentences, one array each: (words, dim), or (layers, words, dim) for all layers.
 
-        Args:
-            sentences: Sentences as lists of words.
-            state: "reset" or "carry"; see the methods with the same names.
-            report: Progress callback; receives the number of sentences of each finished batch.
-
-        Returns:
-            One array per sentence, of shape (words, dim), or (layers, words, dim) if all layers
-            were requested.
+        `state` is "reset" or "carry"; see the methods with the same names. `report` receives the
+        number of sentences of each finished batch.
         """
         encode_groups = self.carry if state == "carry" else self.reset
         ((_, vectors),) = encode_groups([(None, sentences)], lambda _, count: report(count))
@@ -181,13 +172,8 @@ class EncodingRun:
         sentences, so that the result does not depend on the order of the input. On a GPU, the next
         batches are computed while a batch is unpacked, even if they belong to the next group.
 
-        Args:
-            groups: Pairs of a key and the sentences of a group. They are read a few batches ahead.
-            report: Progress callback; receives the key of a group and the number of its sentences
-                in a finished batch.
-
-        Yields:
-            Pairs of a key and the vectors of the sentences in the group, as returned by `encode`.
+        Groups have a key and are read a few batches ahead. `report` receives the key of a group and
+        the number of its sentences in a finished batch.
         """
         pending: deque[PendingGroup[Key]] = deque()
 

@@ -37,15 +37,7 @@ def with_word_column(ids: Tensor, encoder: EncoderConfig, mapper: TokenMapper) -
 
 
 def token_mask(mask: Tensor | None, ids: Tensor) -> Tensor:
-    """Return the mask as booleans, by default True where a row of ids is not zero.
-
-    Args:
-        mask: Mask given by the caller, (batch, time).
-        ids: Character ids, (batch, time, chars).
-
-    Raises:
-        InputError: The mask is not a tensor or does not match the ids.
-    """
+    """Return the mask (batch, time) as booleans, by default True where a row of ids is not 0."""
     if mask is None:
         return (ids != 0).any(dim=2)
     if not isinstance(mask, Tensor):

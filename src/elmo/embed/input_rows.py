@@ -29,11 +29,7 @@ RESERVED = ("sentence", "words", "vectors", ID, LINE)
 def carried_columns(config: EmbedConfig) -> tuple[str, ...]:
     """Return the columns to carry to the output, except for the id.
 
-    Args:
-        config: Options of the command.
-
-    Raises:
-        ConfigError: If a name is repeated or is the name of another value in the output.
+    Repeated names and names of other values in the output are errors.
     """
     names = tuple(name.strip() for name in (config.columns or "").split(",") if name.strip())
     for name in names:
@@ -66,15 +62,6 @@ class RowReader:
     """Reads the rows of input files."""
 
     def __init__(self, config: EmbedConfig, split: SplitFunction) -> None:
-        """Check the names of the columns.
-
-        Args:
-            config: Options of the command.
-            split: Function that splits a text into words.
-
-        Raises:
-            ConfigError: If the name of a column is invalid.
-        """
         self._config = config
         self._split = split
         self._columns = carried_columns(config)
@@ -91,12 +78,7 @@ class RowReader:
     ) -> Iterator[Line]:
         """Yield the rows of a file; records are numbered over all files.
 
-        Args:
-            file: The file.
-            on_text: Function that is called with the text of each record.
-
-        Raises:
-            InputError: If the file is damaged or lacks a column.
+        `on_text` is called with the text of each record.
         """
         before = file.n_read
         for record in file.records(self._required):
@@ -178,12 +160,8 @@ def write_rows(
 ) -> None:
     """Write the rows of input files to a file with one JSON record per row.
 
-    Args:
-        path: File to write.
-        names: Input files.
-        config: Options of the command.
-        split: Function that splits a text into words; only used to find sentences.
-        report: Progress callback; receives the number of file bytes read since the last call.
+    `split` is only used to find sentences. `report` receives the number of file bytes read since
+    the last call.
     """
     is_split = config.sentences == "split"
     reader = RowReader(config, split if is_split else lambda text: [])

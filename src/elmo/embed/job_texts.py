@@ -87,13 +87,7 @@ class ShardTask:
 def list_texts(source: str, output: Path) -> list[InputText]:
     """Return the input files for a path, folder or glob pattern, in sorted order.
 
-    Args:
-        source: File path, folder or glob pattern.
-        output: Job folder, which must not be inside the input folder.
-
-    Raises:
-        ConfigError: The source is standard input, or a folder that contains the job folder.
-        InputError: A file is missing or unreadable, or the folder is empty.
+    The output folder must not be inside the input folder.
     """
     if source == STDIN:
         raise ConfigError(
@@ -251,11 +245,7 @@ class ShardTaskReader:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Store the file names; no file is opened yet.
-
-        Args:
-            names: Paths of the texts, in the order of the plan.
-        """
+        """Store the file names in the order of the plan; no file is opened yet."""
         self._names = names
         self._stack = ExitStack()
         self._text: int | None = None
@@ -263,14 +253,7 @@ class ShardTaskReader:
         self._position = 0
 
     def lines(self, task: ShardTask) -> list[str]:
-        """Return the lines of a task without their line breaks.
-
-        Args:
-            task: The task to read.
-
-        Raises:
-            InputError: A text cannot be read or has changed since the job was planned.
-        """
+        """Return the lines of a task without line breaks; a changed text is an error."""
         task_lines: list[str] = []
         for segment in task.segments:
             data = self._read(segment)

@@ -73,13 +73,7 @@ def load_network(
 ) -> ELMoNetwork:
     """Return the network of a model, without the softmax if it is kept outside.
 
-    Args:
-        pretrained: Model that was read.
-        kept: Softmax weights that are kept outside of the network.
-        requires_grad: Whether to train the biLM and the softmax.
-        dropout: See `ELMoNetwork`.
-        keep_boundaries: See `ELMoNetwork`.
-        fixed_mix: See `ELMoNetwork`.
+    `requires_grad` trains the biLM and the softmax; `ELMoNetwork` describes the other options.
     """
     config = pretrained.config
     if kept.weights:

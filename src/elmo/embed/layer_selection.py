@@ -23,19 +23,10 @@ NAMED_LAYERS: dict[str, Callable[[BiLMOutput], Tensor]] = {
 
 
 def layer_selector(network: ELMoNetwork, layers: Layers) -> Callable[[BiLMOutput], Tensor]:
-    """Return a function that selects the requested layers from a network output.
+    """Return a function that selects layers: "average", "mix", "top", "all" or a layer number.
 
-    Args:
-        network: Network whose output is passed to the function.
-        layers: "average", "mix", "top", "all" or a layer number.
-
-    Returns:
-        A function that maps a network output to a tensor of shape (batch, time, dim), or (layers,
-        batch, time, dim) for "all".
-
-    Raises:
-        ConfigError: The value of `layers` is unknown, or it is "mix" and the model has no trained
-            mix.
+    It maps a network output to a tensor (batch, time, dim), or (layers, batch, time, dim) for
+    "all". An unknown value, or "mix" without a trained mix, is an error.
     """
     number = _layer_number(network, layers)
     if number is not None:
@@ -110,16 +101,11 @@ def _mix(network: ELMoNetwork, mix: LayerMix, output: BiLMOutput) -> Tensor:
 
 
 def pool(vectors: Tensor, pooling: str) -> Tensor:
-    """Pool the word vectors of a sentence into one vector; the result is zero if it is empty.
+    """Pool word vectors (..., words, dim) into one vector (..., dim), zero without words.
 
-    Args:
-        vectors: Word vectors of shape (..., words, dim).
-        pooling: "mean", "max" or "first-last". "first-last" concatenates the forward half of the
-            last word vector and the backward half of the first word vector; each of them depends on
-            the whole sentence.
-
-    Returns:
-        Sentence vector of shape (..., dim).
+    The pooling is "mean", "max" or "first-last". "first-last" concatenates the forward half of the
+    last word vector and the backward half of the first word vector; each of them depends on the
+    whole sentence.
     """
     if vectors.shape[-2] == 0:
         return vectors.new_zeros(*vectors.shape[:-2], vectors.shape[-1])
@@ -129,13 +115,7 @@ def pool(vectors: Tensor, pooling: str) -> Tensor:
 def pool_sentences(
     vectors: Iterable[HostArray | Tensor], pooling: str, shape: tuple[int, ...]
 ) -> Tensor:
-    """Return the pooled vectors of sentences, (sentences, *shape).
-
-    Args:
-        vectors: Word vectors of each sentence.
-        pooling: See `pool`.
-        shape: Shape of a pooled vector, in case there are no sentences.
-    """
+    """Return the pooled vectors of sentences, (sentences, *shape)."""
     pooled = [pool(torch.as_tensor(item), pooling) for item in vectors]
     return torch.stack(pooled) if pooled else torch.zeros(0, *shape)
 

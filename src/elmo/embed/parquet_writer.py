@@ -34,11 +34,7 @@ COLUMN_TYPES = {"float16": FLOAT16, "float32": FLOAT32}
 
 
 def is_foreign_table(path: Path) -> bool:
-    """Whether a file is a Parquet file that another program wrote, according to its footer.
-
-    Args:
-        path: An existing file.
-    """
+    """Whether a file is a Parquet file that another program wrote, according to its footer."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         # The name of the program is one of the last fields of the footer.

@@ -67,14 +67,9 @@ def to_array(values: Tensor, dtype: torch.dtype) -> HostArray:
 
 
 def similar_length_ranges(lengths: Sequence[int], max_rows: int) -> Iterator[range]:
-    """Yield ranges of consecutive rows with similar lengths.
+    """Yield ranges of up to `max_rows` consecutive rows with similar lengths.
 
-    Args:
-        lengths: Number of words per row.
-        max_rows: Maximum number of rows per range.
-
-    Yields:
-        Ranges in which every length is between half and twice the length of the first row.
+    Every length in a range is between half and twice the length of its first row.
     """
     first = 0
     for row in range(1, len(lengths) + 1):

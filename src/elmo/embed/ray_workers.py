@@ -26,17 +26,9 @@ def run_on_ray(
 ) -> Iterator[ShardRecord]:
     """Run tasks in Ray actors and yield their records as they finish.
 
-    Ray restarts dead actors without limit; `RayActor` limits the number of attempts per task.
-
-    Args:
-        job: Data shared by all workers.
-        tasks: Tasks to run.
-        n_workers: Number of actors; each reserves one core per thread, and a GPU if the device is
-            "cuda".
-        advance: Progress callback; receives the number of words in each finished task.
-
-    Raises:
-        OutputError: Ray failed, or several actors died on the same task.
+    Each actor reserves one core per thread, and a GPU if the device is "cuda". Ray restarts dead
+    actors without limit; `RayActor` limits the number of attempts per task. `advance` receives the
+    number of words in each finished task.
     """
     ray = import_ray()
     n_words = {task.number: task.n_words for task in tasks}
@@ -64,11 +56,7 @@ def run_on_ray(
 
 
 def import_ray() -> Any:
-    """Import and return Ray.
-
-    Raises:
-        MissingExtra: Ray is not installed.
-    """
+    """Import and return Ray."""
     try:
         import ray.data
         import ray.exceptions
@@ -88,11 +76,7 @@ class RayActor:
     """Ray Data worker that maps a row containing a task to a row containing its record."""
 
     def __init__(self, job: ShardJob) -> None:
-        """Store the job; the model is loaded when the first row is processed.
-
-        Args:
-            job: Data shared by all workers.
-        """
+        """Store the job; the model is loaded when the first row is processed."""
         self._job = job
         self._worker: ShardWorker | None = None
 
@@ -110,14 +94,7 @@ class RayActor:
 
     @contextmanager
     def _limited_tries(self, task: ShardTask) -> Iterator[None]:
-        """Count the attempts at a task in a file next to its shard, one byte per attempt.
-
-        Args:
-            task: The task to count.
-
-        Raises:
-            OutputError: Too many actors died on the task.
-        """
+        """Count the attempts at a task in a file next to its shard, one byte per attempt."""
         # A starting job removes files with such names, which resets the counts.
         path = self._job.folder / SHARDS / f".{task.number:05d}.tries.partial"
         with path.open("ab") as file:

@@ -62,10 +62,7 @@ def batches_by_length(
 ) -> Iterator[list[tuple[str, ...]]]:
     """Yield batches of sentences, longest first; sentences of equal length are sorted by words.
 
-    Args:
-        sentences: Distinct sentences as tuples of words.
-        batch_size: Maximum number of sentences per batch.
-        max_positions: Maximum number of positions per batch, including padding.
+    The sentences are distinct. Padding counts for `max_positions`.
     """
     ordered = sorted(sentences, key=lambda words: (-len(words), words))
     start = 0

@@ -71,14 +71,7 @@ class ShardWorker:
     """Runs tasks one at a time; the same task always produces the same bytes."""
 
     def __init__(self, job: ShardJob) -> None:
-        """Load the model.
-
-        Args:
-            job: Data shared by all workers.
-
-        Raises:
-            ConfigError: The model has changed since the job was planned.
-        """
+        """Load the model; one that changed since the job was planned is an error."""
         config = job.config
         model, model_fingerprint = load_model(config)
         if model_fingerprint != job.settings.model:
@@ -107,13 +100,7 @@ class ShardWorker:
     def __call__(self, task: ShardTask, report: Callable[[int], None]) -> ShardRecord:
         """Run a task and write its shard and record.
 
-        Args:
-            task: Task to run.
-            report: Progress callback; receives the number of words in each finished window.
-
-        Raises:
-            InputError: A text cannot be read or has changed.
-            OutputError: The shard cannot be written, or a vector overflows float16 storage.
+        `report` receives the number of words in each finished window.
         """
         settings = self.job.settings
         name = f"{task.number:05d}{EXTENSIONS[settings.format]}"
@@ -156,14 +143,7 @@ class ShardWorker:
         return Line(text, self.split(text), len(text))
 
     def _encoded(self, lines: Iterable[Line]) -> Iterator[tuple[list[Line], list[Vectors]]]:
-        """Yield pairs of a window and the vectors of its lines, in the storage dtype.
-
-        Args:
-            lines: Lines of a task.
-
-        Raises:
-            OutputError: A vector overflows the storage dtype.
-        """
+        """Yield pairs of a window and the vectors of its lines, in the storage dtype."""
         windows = line_windows(lines, None, self.window_words)
         groups = ((window, [line.words for line in window]) for window in windows)
         try:

@@ -64,16 +64,7 @@ ENGINES: dict[str, Engine] = {"local": run_locally, "ray": run_on_ray}
 
 
 def embed_texts(config: EmbedConfig) -> JobResult:
-    """Embed texts into a folder of shards, or resume the job in the folder.
-
-    Args:
-        config: Options of the job.
-
-    Raises:
-        ConfigError: An option is invalid, or the folder contains another job.
-        InputError: A text cannot be read.
-        OutputError: The folder is in use, the disk is full, or workers died.
-    """
+    """Embed texts into a folder of shards, or resume the job in the folder."""
     _check_options(config)
     with interruption_note(lambda: _kept_after_interruption(Path(config.out))):
         return _embed_texts(config)
@@ -274,10 +265,6 @@ def default_shard_words(model: ELMo, device: str) -> int:
 
     It depends on the model and the type of device, but not on the speed measured, so that the same
     command always writes the same shards.
-
-    Args:
-        model: The model.
-        device: Device type, such as "cpu" or "cuda".
     """
     if device != "cpu":
         return MAX_SHARD_WORDS

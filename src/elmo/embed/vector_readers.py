@@ -61,14 +61,7 @@ class VectorReader(Protocol):
 def open_reader(path: Path, first_sentence: int = 0, dim: int | None = None) -> VectorReader:
     """Open a vector file; its extension determines the format.
 
-    Args:
-        path: File to read.
-        first_sentence: Number of the first sentence in the file.
-        dim: Dimension of the vectors, if known.
-
-    Raises:
-        ConfigError: The extension is unknown.
-        FormatError: The file is missing or damaged.
+    `first_sentence` is the number of the first sentence in the file.
     """
     extension = path.suffix.lower()
     known = (".parquet", ".h5", ".hdf5", ".safetensors", ".npz")
@@ -100,10 +93,7 @@ class ParquetReader:
     def __init__(self, path: Path, dim: int | None = None) -> None:
         """Open the file.
 
-        Args:
-            path: File to read.
-            dim: Dimension of the vectors, if known. Used for sentences without words, which have no
-                vectors to read it from.
+        The dimension, if known, is used for sentences without words, which have no vectors.
         """
         try:
             import pyarrow.parquet
@@ -194,12 +184,7 @@ class HDF5Reader:
     """
 
     def __init__(self, path: Path, first_sentence: int) -> None:
-        """Open the file.
-
-        Args:
-            path: File to read.
-            first_sentence: Number of the first sentence in the file.
-        """
+        """Open the file."""
         self._file = h5py.File(path, "r")
         self._first_sentence = first_sentence
         self._words = self._file.get("words")

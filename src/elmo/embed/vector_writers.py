@@ -122,12 +122,6 @@ def check_sentence_keys(lines: Iterable[str]) -> None:
 
     HDF5 interprets a key as a path: all components separated by `/`, except for the last one, are
     groups. Empty components and `.` are ignored.
-
-    Args:
-        lines: The sentences.
-
-    Raises:
-        OutputError: A line is repeated, is not a valid key, or conflicts with another line.
     """
     datasets: set[tuple[str, ...]] = set()
     groups: set[tuple[str, ...]] = set()

@@ -25,11 +25,7 @@ _FORMATS = {
 
 
 def is_vectors(path: Path) -> bool:
-    """Whether a path is a file or job folder of `elmo embed`, not a model.
-
-    Args:
-        path: Path, which may not exist.
-    """
+    """Whether a path is a file or job folder of `elmo embed`, not a model."""
     if path.is_dir():
         return (path / PLAN).is_file() or (path / MANIFEST).is_file()
     extension = path.suffix.lower()
@@ -52,11 +48,7 @@ def is_vectors(path: Path) -> bool:
 
 
 def vectors_info(path: Path) -> InfoResult:
-    """Describe the output of `elmo embed`, and state how to open it.
-
-    Args:
-        path: Vector file or job folder.
-    """
+    """Describe the output of `elmo embed`, and state how to open it."""
     with open_embeddings(path, dtype=None) as sentences:
         manifest = sentences.manifest
         rows: dict[str, str | int] = {"format": _format(path, manifest)}

@@ -238,11 +238,9 @@ def _segment_sums(losses: Tensor, tables: TokenTables, segment: BPTTSegment) -> 
 
 
 def perplexity_of(sums: Tensor, ratio: CharacterRatio) -> Perplexity:
-    """Compute the perplexity from the sums returned by `measure`.
+    """Compute the perplexity from the sums returned by `measure`, (N_SUMS,).
 
-    Args:
-        sums: Sums over a text or a part of it, (N_SUMS,).
-        ratio: Ratio that converts the counted characters to those of the original text.
+    The ratio converts the counted characters to those of the original text.
     """
     forward, backward, *counts = sums.tolist()
     n_predictions, n_words, n_unknown, n_counted = map(int, counts)
@@ -261,12 +259,7 @@ def perplexity_of(sums: Tensor, ratio: CharacterRatio) -> Perplexity:
 def model_tables(model: Pretrained, words: DistinctWords) -> TokenTables:
     """Build the token tables that a language model needs to read and predict the given words.
 
-    Args:
-        model: Model with a softmax and a vocabulary.
-        words: Distinct words of the text.
-
-    Raises:
-        ConfigError: The model has no softmax or no vocabulary.
+    A model without a softmax or a vocabulary is an error.
     """
     if not model.config.n_softmax_words:
         raise ConfigError(

@@ -25,19 +25,11 @@ WORDS_PER_CHUNK = 2**15
 def encode_in_parts(
     encode: Encode, sentences: Sequence[Sentence], max_words: int = WORDS_PER_CHUNK
 ) -> Iterator[tuple[range, Vectors]]:
-    """Encode sentences in chunks of a limited number of words.
+    """Encode sentences, none of them empty, in chunks of a limited number of words.
 
-    Args:
-        encode: Function that returns an array (layers, words, dim) for each sentence.
-        sentences: Sentences with at least one word each.
-        max_words: Maximum number of words per chunk. A longer sentence forms its own chunk.
-
-    Yields:
-        Indices of the sentences in a chunk, and the vectors of all their words, (layers, words,
-        dim).
-
-    Raises:
-        InputError: `encode` returned an array of the wrong shape.
+    `encode` returns an array (layers, words, dim) for each sentence. A sentence of more words forms
+    its own chunk. Yields the indices of the sentences in a chunk, and the vectors of all their
+    words, (layers, words, dim).
     """
     first, n_words = 0, 0
     with Progress("encode", sum(map(len, sentences)), "words") as progress:

@@ -20,11 +20,9 @@ OUTPUT = "layers"
 
 
 def graph(bilm: BiLM, storage: Storage = "float32") -> Any:
-    """Return an ONNX model of the network.
+    """Return an ONNX model of the network, with a copy of its weights.
 
-    Args:
-        bilm: Network to export. Its weights are copied.
-        storage: Data type of the stored weights. With "int8", matrices are also multiplied in int8.
+    With the storage "int8", matrices are also multiplied in int8.
     """
     config = bilm.config
     nodes = Nodes()

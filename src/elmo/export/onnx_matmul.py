@@ -31,12 +31,7 @@ class WeightNodes:
     """Adds weights and the nodes that use them to an ONNX graph."""
 
     def __init__(self, bilm: BiLM, storage: Storage) -> None:
-        """Copy the weights of the network.
-
-        Args:
-            bilm: Network to export.
-            storage: Data type of the stored weights.
-        """
+        """Copy the weights of the network."""
         self.storage = storage
         self._weights = {name: value.float().cpu() for name, value in bilm.state_dict().items()}
         for name, module in bilm.named_modules():

@@ -33,13 +33,7 @@ class Nodes:
     """Nodes of a graph, or of a scan body, which can use any value of the outer graph."""
 
     def __init__(self, prefix: str = "", outer: "Nodes | None" = None) -> None:
-        """Create an empty graph.
-
-        Args:
-            prefix: Prefix for the names of all values.
-            outer: For a scan body, the graph that contains it and stores the weights. None: this
-                is the main graph.
-        """
+        """Create an empty graph; `outer` contains it as a scan body and stores the weights."""
         self.prefix = prefix
         self.outer = outer or self
         self.weights: dict[str, Any] = {}
@@ -89,13 +83,7 @@ class Nodes:
         outputs: Mapping[str, TensorType],
         metadata: Mapping[str, str],
     ) -> Any:
-        """Return the nodes as a complete ONNX model.
-
-        Args:
-            inputs: Element type and shape of each input, by name.
-            outputs: Element type and shape of each output, by name.
-            metadata: Metadata to store in the file.
-        """
+        """Return the nodes as a complete ONNX model, with its inputs, outputs and metadata."""
         helper = self._onnx.helper
         graph = helper.make_graph(
             self._nodes,

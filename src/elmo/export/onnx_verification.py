@@ -25,16 +25,8 @@ LENGTHS = (5, 12, 2, 9)
 def verify_file(path: Path, bilm: BiLM, storage: Storage) -> str:
     """Compare the vectors of an ONNX file with those of the original network.
 
-    Args:
-        path: ONNX file.
-        bilm: Original network, in float32 on the CPU.
-        storage: Data type of the weights in the file.
-
-    Returns:
-        A sentence that reports how closely the vectors match.
-
-    Raises:
-        OutputError: The vectors differ too much.
+    The network is in float32 on the CPU. Returns a sentence that reports how closely the vectors
+    match; it is an error if they differ too much.
     """
     ids = random_ids(bilm.config)
     with torch.no_grad():

@@ -17,15 +17,8 @@ State and outputs must not share memory.
 def scan(step: Step, state: list[Tensor], inputs: list[Tensor], *, reverse: bool) -> list[Tensor]:
     """Run a step function over the first dimension of the inputs and return the stacked outputs.
 
-    Args:
-        step: Function that computes one step.
-        state: Initial state.
-        inputs: Input tensors. Each step receives one slice of each tensor.
-        reverse: Whether to process the slices from last to first. The outputs are in the order of
-            the inputs in either case.
-
-    Raises:
-        ConfigError: The installed PyTorch has no scan operator.
+    Each step receives one slice of each input. With `reverse`, slices are processed from last to
+    first; the outputs are in the order of the inputs in either case.
     """
     try:
         from torch._higher_order_ops import scan as higher_order_scan

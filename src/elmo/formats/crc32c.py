@@ -49,14 +49,9 @@ def _advance(register: int, data: npt.NDArray[np.uint8]) -> int:
 
 
 def _fold(data: npt.NDArray[np.uint8], unit: int) -> npt.NDArray[np.uint8]:
-    """Shorten a message without changing its CRC remainder.
+    """Shorten a message without changing its CRC remainder, in units of some bytes.
 
-    Args:
-        data: Message bytes, overwritten.
-        unit: Number of bytes per unit of distance.
-
-    Returns:
-        The shortened message: a view of the end of `data`, at most 5685 * `unit` bytes long.
+    The data is overwritten. The result is a view of its end, at most 5685 * `unit` bytes long.
     """
     near, middle, far = (distance * unit for distance in _FOLD_DISTANCES)
     while data.size > far:

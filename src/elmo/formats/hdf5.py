@@ -18,15 +18,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def read_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
-    """Read every dataset in a file. Links to other files are not followed.
-
-    Args:
-        file: File open for reading.
-        label: File name for error messages.
-
-    Returns:
-        Float32 arrays by dataset path.
-    """
+    """Read every dataset in a file as float32, by path. Links to other files are not followed."""
     import h5py
 
     arrays: dict[str, Array] = {}
@@ -59,11 +51,7 @@ class HDF5File:
     """
 
     def __init__(self, path: Path) -> None:
-        """Create the file.
-
-        Args:
-            path: File to write.
-        """
+        """Create the file."""
         import h5py
 
         self._sink = _BufferingFile(path)

@@ -49,13 +49,10 @@ _NOT_A_HUB_ID = "a hub id has the form owner/name"
 
 
 def download(repository: str) -> Path:
-    """Download a repository into the hub's cache and return its folder there.
+    """Download the repository owner/name into the hub's cache and return its folder there.
 
-    Only model files on the main branch are downloaded. If the hub cannot be reached, a copy in
-    the cache is used.
-
-    Args:
-        repository: Hub id (owner/name).
+    Only model files on the main branch are downloaded. If the hub cannot be reached, a copy in the
+    cache is used.
     """
     try:
         import huggingface_hub
@@ -94,16 +91,11 @@ def download(repository: str) -> Path:
 
 
 def upload(folder: Path, repository: str, *, private: bool = False) -> str:
-    """Upload a model folder to the hub and return the URL of the commit.
+    """Upload a model folder to the repository owner/name and return the URL of the commit.
 
     The repository is created if it does not exist. Files of a previous model that the new model
-    does not have are deleted in the same commit, so that the two are never mixed.
-
-    Args:
-        folder: Model folder; all of its files are uploaded.
-        repository: Hub id (owner/name).
-        private: Whether to make the repository private. If it already exists and is public, an
-            error is raised.
+    does not have are deleted in the same commit, so that the two are never mixed. If `private`, an
+    existing public repository is an error.
     """
     try:
         import huggingface_hub

@@ -21,12 +21,7 @@ _GRAPH_STORAGE_TEXTS = {
 
 
 def model_card(model: Pretrained, storage: Storage = "float32") -> str:
-    """Return the text of the README.md for a model folder.
-
-    Args:
-        model: Model in the folder.
-        storage: Weight storage dtype. The card mentions it unless it is float32.
-    """
+    """Return the text of the README.md for a model folder."""
     config = model.config
     lines = [
         "---",
@@ -67,12 +62,7 @@ def model_card(model: Pretrained, storage: Storage = "float32") -> str:
 
 
 def onnx_card(model: Pretrained, storage: Storage) -> str:
-    """Return the text of the README.md for an ONNX export folder.
-
-    Args:
-        model: Model that was exported.
-        storage: Dtype of the weights in the graph.
-    """
+    """Return the text of the README.md for an ONNX export folder."""
     config = model.config
     omitted = ("mixes", "softmax")
     rows = {name: value for name, value in describe(model).items() if name not in omitted}

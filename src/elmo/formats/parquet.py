@@ -125,13 +125,7 @@ class ParquetFile:
     """A Parquet file opened for writing, one row group at a time."""
 
     def __init__(self, path: Path, columns: Sequence[Column], program: str) -> None:
-        """Create the file.
-
-        Args:
-            path: File to write.
-            columns: Columns of the table.
-            program: Value of the `created_by` field: a name, "version" and a version.
-        """
+        """Create the file; `program` (a name, "version" and a version) is its `created_by`."""
         self._columns = columns
         self._program = program
         self._groups: list[Value] = []
@@ -141,11 +135,7 @@ class ParquetFile:
         self._write(MAGIC)
 
     def write(self, cells: Sequence[Cells]) -> None:
-        """Write a row group.
-
-        Args:
-            cells: Content of each column.
-        """
+        """Write a row group: the content of each column."""
         n_rows = len(cells[0].shapes)
         start = self._position
         chunks = [

@@ -23,10 +23,8 @@ def truncate_at_zero(shape: Shape) -> Shape:
 def definition_levels(shapes: Sequence[Shape]) -> bytes:
     """Return the encoded Parquet definition levels of a column.
 
-    The definition level of an entry is 1, plus 2 for each list that contains it.
-
-    Args:
-        shapes: Shape of the array in each row, shortened by `truncate_at_zero`.
+    The definition level of an entry is 1, plus 2 for each list that contains it. The shapes of the
+    rows are shortened by `truncate_at_zero`.
     """
     groups = groupby(shapes, len)
     return b"".join(_run(sum(map(prod, rows)), 1 + 2 * depth) for depth, rows in groups)
@@ -41,10 +39,7 @@ def repetition_levels(shapes: Sequence[Shape]) -> bytes:
     """Return the encoded Parquet repetition levels of a column.
 
     The repetition level of an entry is the nesting depth of the list that it continues, or 0 if it
-    is the first entry of a row.
-
-    Args:
-        shapes: Shape of the array in each row, shortened by `truncate_at_zero`.
+    is the first entry of a row. The shapes of the rows are shortened by `truncate_at_zero`.
     """
     return b"".join(map(_repetition, shapes))
 

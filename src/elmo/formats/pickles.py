@@ -14,12 +14,7 @@ from elmo.formats.weight_names import Array
 
 
 def read_state_dict(file: BinaryIO, label: str) -> dict[str, Tensor]:
-    """Read a pickled state dict onto the CPU.
-
-    Args:
-        file: File open for reading.
-        label: File name for error messages.
-    """
+    """Read a pickled state dict onto the CPU."""
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -41,12 +36,7 @@ def read_state_dict(file: BinaryIO, label: str) -> dict[str, Tensor]:
 
 
 def to_arrays(tensors: Mapping[str, Tensor], label: str) -> dict[str, Array]:
-    """Convert the tensors of a state dict to float32 arrays.
-
-    Args:
-        tensors: Dense floating-point tensors by name.
-        label: File name for error messages.
-    """
+    """Convert the dense floating-point tensors of a state dict to float32 arrays."""
     for name, tensor in tensors.items():
         if tensor.layout != torch.strided or tensor.is_meta or not tensor.is_floating_point():
             problem = "no values" if tensor.is_meta else f"dtype {tensor.dtype}, {tensor.layout}"

@@ -19,16 +19,12 @@ _LARGEST = 127  # -128 is unused, so that quantization is symmetric
 
 
 def pack(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
-    """Convert float32 tensors to the form in which they are stored.
+    """Convert finite float32 tensors to the form in which they are stored.
 
-    An int8 tensor `NAME` is accompanied by its row scales, `NAME.scale`. A tensor with values too
-    large for float16, or for a float16 scale, is stored as float32: fixed layer mixes use weights
-    such as -9e10 to exclude a layer.
-
-    Args:
-        weights: Finite tensors by name.
-        storage: float32, float16 or int8; int8 applies to matrices, and one-dimensional tensors are
-            stored as float16.
+    int8 applies to matrices; one-dimensional tensors are then stored as float16. An int8 tensor
+    `NAME` is accompanied by its row scales, `NAME.scale`. A tensor with values too large for
+    float16, or for a float16 scale, is stored as float32: fixed layer mixes use weights such as
+    -9e10 to exclude a layer.
     """
     if storage not in get_args(Storage):
         raise ConfigError(
@@ -52,12 +48,7 @@ def pack(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
 
 
 def unpack(stored: Mapping[str, Tensor], label: str) -> dict[str, Tensor]:
-    """Convert stored tensors to float32, multiplying int8 matrices by their row scales.
-
-    Args:
-        stored: Tensors by name, as returned by `pack`.
-        label: File name for error messages.
-    """
+    """Convert tensors stored by `pack` to float32, multiplying int8 by row scales."""
     matrices = {name for name, tensor in stored.items() if tensor.dtype == torch.int8}
     scales = {name + SCALE for name in matrices}
     weights: dict[str, Tensor] = {}

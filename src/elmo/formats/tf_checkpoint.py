@@ -78,21 +78,11 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def read_checkpoint(prefix: Path) -> dict[str, npt.NDArray[Any]]:
-    """Read all tensors of a checkpoint.
+    """Read all tensors of a checkpoint as writable arrays in native byte order, by name.
 
     The checksums of all index blocks and tensors are verified. Each tensor must have the size that
-    its shape implies, lie inside the data file, and not overlap another tensor.
-
-    Args:
-        prefix: Path of the checkpoint without `.index`, as returned by `find_checkpoint`.
-
-    Returns:
-        Writable arrays in native byte order by tensor name, in index order. bfloat16 tensors are
-        converted to float32 without loss.
-
-    Raises:
-        FormatError: A file is missing or damaged, or a tensor has an unsupported dtype or is stored
-            in slices.
+    its shape implies, lie inside the data file, and not overlap another tensor. bfloat16 tensors
+    are converted to float32 without loss; tensors in slices are not supported.
     """
     index_path = _index_path(prefix)
     n_shards, entries = _read_index(index_path)

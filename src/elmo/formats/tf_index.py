@@ -55,14 +55,7 @@ class DefectError(Exception):
 
 
 def parse_table(table: bytes) -> tuple[int, dict[str, TensorEntry]]:
-    """Return the number of data files and the entry of each tensor.
-
-    Args:
-        table: Content of the index file.
-
-    Raises:
-        DefectError: The table is damaged or not supported.
-    """
+    """Return the number of data files and the entry of each tensor of an index file."""
     rows = _iterate_rows(table)
     key, header = next(rows, (None, b""))
     if key != b"":

@@ -55,12 +55,7 @@ def string(text: str) -> Value:
 
 
 def list_of(type_id: int, values: Sequence[Value]) -> Value:
-    """Encode a list.
-
-    Args:
-        type_id: Element type, which is written even if the list is empty.
-        values: Encoded elements, all of this type.
-    """
+    """Encode a list of encoded elements; their type is written even if it is empty."""
     length = len(values)
     if length <= MAX_SHORT_LIST:
         header = bytes([length << 4 | type_id])
@@ -70,11 +65,9 @@ def list_of(type_id: int, values: Sequence[Value]) -> Value:
 
 
 def struct(fields: Mapping[int, Value | None]) -> Value:
-    """Encode a struct.
+    """Encode a struct of encoded fields, without those that are None.
 
-    Args:
-        fields: Encoded values by field id. Ids must be in ascending order, in steps of at most 15.
-            Fields with the value None are omitted.
+    Ids must be in ascending order, in steps of at most 15.
     """
     data = bytearray()
     previous_id = 0

@@ -40,16 +40,7 @@ class Rule:
 def import_weights(
     table: Sequence[Rule], arrays: Mapping[str, Array], label: str
 ) -> dict[str, Tensor]:
-    """Convert foreign arrays to weights. Names and shapes must match the table exactly.
-
-    Args:
-        table: Conversion rules.
-        arrays: Foreign arrays by name.
-        label: File name for error messages.
-
-    Returns:
-        Tensors by `ELMoNetwork` parameter name.
-    """
+    """Convert foreign arrays to weights. Names and shapes must match the table exactly."""
     expected = {name: shape for rule in table for name, shape in rule.foreign.items()}
     missing = [name for name in expected if name not in arrays]
     if missing:
@@ -248,12 +239,7 @@ def torch_encoder(
 ) -> list[Rule]:
     """Return the rules for AllenNLP and ELMoForManyLangs character encoders.
 
-    Args:
-        config: Model config.
-        embedding: Name of the character embedding.
-        convolution: Name pattern of the convolutions, with `{}` for the index.
-        highway: Name pattern of the highway layers, with `{}` for the index.
-        projection: Name of the projection layer.
+    The names of convolutions and highway layers are patterns with `{}` for the index.
     """
     encoder, width = config.encoder, config.encoder.width
     rules: list[Rule] = []

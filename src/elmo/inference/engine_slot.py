@@ -39,12 +39,7 @@ class EngineSlot:
     """
 
     def __init__(self, kernels: Kernels = AUTO_KERNELS) -> None:
-        """Create an empty slot.
-
-        Args:
-            kernels: Kernels for operations that the native library does not support. The library
-                is only used with "auto".
-        """
+        """Create an empty slot; `kernels` are for operations that the native library lacks."""
         self._kernels = kernels
         self.drop()
 
@@ -64,13 +59,9 @@ class EngineSlot:
         n_positions: int = 0,
         n_layers: int | None = None,
     ) -> Engine:
-        """Return an engine for the current weights.
+        """Return an engine for the current weights, by their names in `BiLM`; see `Engine.compile`.
 
-        Args:
-            weights: Weights of the model by their names in `BiLM`.
-            precision: See `Engine.compile`.
-            n_positions: Number of positions that will be computed.
-            n_layers: Number of LSTM layers that will be computed. Default: all.
+        `n_positions` and `n_layers` (default: all) are the extent of the coming computation.
         """
         first = next(iter(weights.values()))
         resolved = resolve_precision(precision, first.dtype, first.device)
@@ -109,9 +100,7 @@ class EngineSlot:
     def kernels(self, weights: Iterable[Tensor], n_positions: int = 0) -> Kernels:
         """Return kernels for the current weights as they are, without conversion.
 
-        Args:
-            weights: Weights of the model.
-            n_positions: Number of positions that will be computed.
+        `n_positions` is the number of positions that will be computed.
         """
         if (
             self._kernels.name != "auto"

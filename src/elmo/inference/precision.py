@@ -42,14 +42,8 @@ def resolve_precision(
 ) -> ResolvedPrecision:
     """Return the dtypes to use for the requested precision.
 
-    Args:
-        precision: A torch dtype or its name, "int8", "int8x3", "auto", or None for the dtype of the
-            weights.
-        weights_dtype: Dtype of the weights.
-        device: Device of the weights.
-
-    Raises:
-        ConfigError: The precision is unknown or not supported on the device.
+    The precision is a torch dtype or its name, "int8", "int8x3", "auto", or None for the dtype of
+    the weights. An unknown or unsupported one is an error.
     """
     if precision is None:
         return _float_precision(weights_dtype, device)

@@ -60,15 +60,9 @@ class WordCache:
     ) -> Tensor:
         """Return the vectors of distinct words, of shape (words, dim).
 
-        Args:
-            words: Distinct words.
-            encoder: Token encoder of the model that the cache belongs to.
-            state: Precision, device and identity of the weights. The cache is cleared if they
-                differ from those of the previous call.
-            compute: Function that computes the vectors of missing words.
-
-        Raises:
-            ConfigError: The cache belongs to another model.
+        `compute` returns the vectors of missing words. The cache is cleared if the state
+        (precision, device and identity of the weights) differs from that of the previous call. A
+        cache of another model is an error.
         """
         with self._lock:
             self._bind(encoder, state)

@@ -163,14 +163,9 @@ def _sizes(weight: Tensor, length: int) -> dict[str, Any]:
 
 
 def _split_words(n_words: int, n_columns: int) -> tuple[int, int]:
-    """Divide the words among GPU programs.
+    """Divide the words among GPU programs; each column block has separate programs.
 
-    Args:
-        n_words: Number of words.
-        n_columns: Number of column blocks, each of which is computed by separate programs.
-
-    Returns:
-        Number of word blocks per program, and number of programs per column block.
+    Returns the number of word blocks per program, and the number of programs per column block.
     """
     n_blocks = -(-n_words // WORDS)
     blocks_each = -(-n_blocks * n_columns // PROGRAMS)

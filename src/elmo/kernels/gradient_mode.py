@@ -13,9 +13,6 @@ def no_grad_if_unneeded(tensors: Iterable[Tensor]) -> AbstractContextManager[obj
 
     Autograd records nothing in either case, but many kernels run only in `no_grad` mode. Unlike in
     inference mode, the results can be saved for the backward pass of later operations.
-
-    Args:
-        tensors: All differentiable inputs and weights of the operation.
     """
     if (
         not torch.is_grad_enabled()

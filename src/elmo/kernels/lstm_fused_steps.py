@@ -142,8 +142,7 @@ class Forward:
     def _allocate_parts(self) -> Tensor:
         """Return a buffer for the partial sums of the projection.
 
-        Returns:
-            Buffer, (parts, directions, slots, batch, out).
+        Its shape is (parts, directions, slots, batch, out).
         """
         shape = self.shape
         if self.projection is None:
@@ -248,13 +247,7 @@ class Backward:
         saved: Sequence[Tensor],
         gradients: Sequence[Tensor | None],
     ) -> None:
-        """Allocate the gradient buffers.
-
-        Args:
-            shape: Sizes and options.
-            saved: Buffers from `Forward.saved`.
-            gradients: Gradients of the outputs, the final h and the final c of each direction.
-        """
+        """Allocate buffers for the gradients of outputs, final h and final c, by direction."""
         self.shape = shape
         self.plan = shape.plan
         self.states, self.weight, self.projection, self.outputs = saved[:4]
@@ -288,11 +281,7 @@ class Backward:
         return stacked
 
     def run(self, needs_input_gradient: bool) -> list[Tensor | None]:
-        """Run all steps backward and return the gradients of the tensors passed to `Forward`.
-
-        Args:
-            needs_input_gradient: Whether to compute the gradient of the input as well.
-        """
+        """Run all steps backward and return the gradients of the tensors passed to `Forward`."""
         shape, dim = self.shape, self.shape.dim
         parts = self._initial_parts()
         for step in reversed(range(shape.n_steps)):

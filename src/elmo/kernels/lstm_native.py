@@ -93,13 +93,7 @@ def _is_supported(direction: LSTMCall) -> bool:
 def lstm(
     directions: Sequence[LSTMCall], snapshot: WeightSnapshot, number_format: NumberFormat
 ) -> list[LSTMResult]:
-    """Run the layer over all time steps in each direction; see `lstm_reference.lstm`.
-
-    Args:
-        directions: Layer, input and state of each direction.
-        snapshot: Snapshot that has the weights.
-        number_format: Number format of the products.
-    """
+    """Run the layer over all time steps in each direction; see `lstm_reference.lstm`."""
     n_parts = _count_parts(len(directions), directions[0].h.shape[0], number_format)
     layers = [_NativeLayer(call, snapshot, number_format, n_parts) for call in directions]
     run_tasks(task for layer in layers for task in layer.input_tasks())
@@ -261,14 +255,8 @@ class _NativeLayer:
     ) -> tuple[int, int, Tensor]:
         """Return the contribution of the inputs to the gates for a range of rows and steps.
 
-        Args:
-            first: First row.
-            last: End of the row range (exclusive).
-            counts: Number of rows at each step.
-            steps: Steps of the range.
-
-        Returns:
-            Address of the gates, number of inputs, and index of the input at each position.
+        The step has `counts` rows. Returns the address of the gates, the number of inputs, and the
+        index of the input at each position.
         """
         if self.shared_gates is not None:
             assert self.index is not None
@@ -343,16 +331,9 @@ class _NativeLayer:
     # -------------------------------------------------------------- first step
 
     def _take_first_step(self, first: int, last: int) -> int:
-        """Compute the first step of a range of rows once if all of them begin alike.
+        """Compute the first step of rows once if all begin alike; return the number of steps done.
 
         Sentences begin with the same boundary token, so the state after it is kept for later calls.
-
-        Args:
-            first: First row.
-            last: End of the row range (exclusive).
-
-        Returns:
-            Number of steps done, 0 or 1.
         """
         n_rows, lengths = last - first, self.lengths[first:last]
         if n_rows * 4 * self.cell * self.out < MIN_FIRST_STEP_WORK or lengths.min() < 1:

@@ -116,9 +116,7 @@ class _InputGates:
     def gates_of_steps(self, start: int, counts: Sequence[int]) -> Sequence[Tensor]:
         """Return the input's contribution to the gates for each step, (4 * cell, active rows).
 
-        Args:
-            start: First step.
-            counts: Number of active rows at each step, starting at `start`.
+        `counts` are the numbers of active rows at each step, starting at `start`.
         """
         steps = self.positions[start : start + len(counts)]
         if sum(counts) == steps.shape[0] * steps.shape[1]:

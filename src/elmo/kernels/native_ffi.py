@@ -119,10 +119,7 @@ def pack_matrix(
 ) -> PackedWeights:
     """Pack a matrix (n, k) for products in a number format.
 
-    Args:
-        matrix: Matrix, (n, k).
-        number_format: Number format of the products.
-        block: Number of columns that are multiplied as one block. Default: all columns.
+    `block` columns are multiplied as one block. Default: all columns.
     """
     n = round_up(len(matrix), PANEL)
     k = round_up(matrix.shape[1], DEPTH_MULTIPLES[number_format])
@@ -161,13 +158,9 @@ def gather_rows(
     *,
     in_parallel: bool = False,
 ) -> PackedRows:
-    """Pack rows of a table as the input of a matrix product.
+    """Pack rows of a contiguous table (rows, k), by default all, as input of a matrix product.
 
-    Args:
-        table: Contiguous table, (rows, k).
-        index: Rows to pack. Default: all.
-        number_format: Number format of the product.
-        in_parallel: Whether to use all threads instead of only the calling thread.
+    `in_parallel` uses all threads instead of only the calling thread.
     """
     n, k = len(table) if index is None else len(index), table.shape[1]
     n_bytes = round_up(n, ROW_MULTIPLE) * k * BYTES_PER_NUMBER[number_format]

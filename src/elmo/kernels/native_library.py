@@ -94,11 +94,7 @@ def _is_private(path: Path) -> bool:
 def load_library(path: Path) -> ctypes.CDLL:
     """Load a library and check that its functions and structures are those of this package.
 
-    Args:
-        path: Compiled library.
-
-    Raises:
-        OSError: The file is not a library, or one of another version.
+    Raises `OSError` if the file is not a library, or one of another version.
     """
     loaded = ctypes.CDLL(str(path))
     info = LibraryInfo()
@@ -158,16 +154,7 @@ def _cpu_features() -> bytes:
 def _compile(compiler: Sequence[str], flags: Sequence[str], path: Path) -> bool:
     """Compile the library to a temporary file and move it to its path atomically.
 
-    Args:
-        compiler: Compiler command with its arguments.
-        flags: Compiler flags.
-        path: Path of the library.
-
-    Returns:
-        Whether the library was written. False if the folder is not writable.
-
-    Raises:
-        OSError: The compiler failed.
+    Returns False if the folder is not writable, and raises `OSError` if the compiler failed.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -60,14 +60,8 @@ def _wait_for(futures: list[Future[None]], stop: _StopFlag) -> list[Future[None]
     """Wait until no future is running, even if interrupted repeatedly.
 
     The memory that running calls write to must remain valid until then. Futures that have not
-    started because the threads are busy with another caller are canceled.
-
-    Args:
-        futures: Submitted calls.
-        stop: Flag that makes running calls return early.
-
-    Returns:
-        Futures that were executed.
+    started because the threads are busy with another caller are canceled. Returns the futures that
+    were executed.
     """
     interrupt: BaseException | None = None
     while True:

@@ -36,14 +36,7 @@ class Kernels:
     """
 
     def __init__(self, name: str = "auto") -> None:
-        """Select kernels by name.
-
-        Args:
-            name: "auto", "fused", "cudnn" or "reference".
-
-        Raises:
-            ConfigError: The name is unknown.
-        """
+        """Select kernels by name: "auto", "fused", "cudnn" or "reference"."""
         if name not in NAMES:
             raise ConfigError(f"Unknown kernel {name!r}. Expected one of: {', '.join(NAMES)}.")
         self.name = name
@@ -51,11 +44,7 @@ class Kernels:
     def lstm(self, directions: Sequence[LSTMCall]) -> list[LSTMResult]:
         """Run a layer in all given directions, each with its own weights and state.
 
-        Args:
-            directions: Layer, input and state of each direction.
-
-        Raises:
-            ConfigError: The selected kernel does not support the call.
+        A call that the selected kernel does not support is an error.
         """
         with no_grad_if_unneeded(tensor for call in directions for tensor in call.tensors()):
             if self.name in ("auto", "fused") and lstm_fused.can_run(directions):
@@ -85,16 +74,7 @@ class Kernels:
             return characters_reference.convolve_and_pool(characters, table, weights, biases)
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """Return `x weightᵀ + bias`, like `functional.linear`.
-
-        Args:
-            x: Input, (rows, k).
-            weight: Weight, (n, k).
-            bias: Bias, (n,).
-
-        Returns:
-            Output, (rows, n).
-        """
+        """Return `x weightᵀ + bias`, (rows, n), for x (rows, k), weight (n, k) and bias (n,)."""
         with no_grad_if_unneeded((x, weight, bias)):
             return functional.linear(x, weight, bias)
 

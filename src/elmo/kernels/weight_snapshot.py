@@ -107,8 +107,7 @@ class WeightSnapshot:
     def __init__(self, weights: Iterable[Tensor] = ()) -> None:
         """Record weights; copies are made on first use.
 
-        Args:
-            weights: Weights. Tensor subclasses, such as distributed tensors, are left out.
+        Tensor subclasses, such as distributed tensors, are left out.
         """
         self.identity = object()
         self._sources = {id(weight): _Source(weight) for weight in weights if is_plain(weight)}
@@ -168,12 +167,9 @@ class WeightSnapshot:
                     self._sources[id(weight)].use()
 
     def copy(self, weights: Sequence[Tensor], layout: str, make: Callable[[], T]) -> T:
-        """Return `make()`, kept until one of the weights changes.
+        """Return `make()`, kept until one of the weights that it reads changes.
 
-        Args:
-            weights: Weights that `make` reads.
-            layout: Name of the copy, different for each function and list of weights.
-            make: Function that makes the copy.
+        `layout` names the copy, differently for each function and list of weights.
         """
         first, *others = (self._sources[id(weight)] for weight in weights)
         key = tuple(others)

@@ -62,9 +62,6 @@ class BiLM(nn.Module):
         """Create the network with uninitialized LSTM weights.
 
         Load a state dict or call `initialize` before use.
-
-        Args:
-            config: Model config.
         """
         super().__init__()
         self.config = config
@@ -122,18 +119,7 @@ class BiLM(nn.Module):
         *,
         kernels: Kernels = AUTO_KERNELS,
     ) -> BiLMOutput:
-        """Run both LSTM stacks over precomputed token vectors.
-
-        Args:
-            table: Distinct token vectors, (distinct, dim). For the other arguments see `forward`.
-            index: Index into `table` for each position, (batch, time).
-            mask: True at real positions, (batch, time).
-            state: Initial state.
-            lengths: Number of tokens in each sentence.
-            words_only: Whether to omit the boundary tokens.
-            n_layers: Number of LSTM layers to run.
-            kernels: Implementation of the LSTM.
-        """
+        """Run both LSTM stacks over distinct token vectors, (distinct, dim); see `forward`."""
         if mask is None:
             mask = torch.ones_like(index, dtype=torch.bool)
             lengths = [index.shape[1]] * index.shape[0]

@@ -15,12 +15,7 @@ HIGHWAY_GATE_BIAS = -2.0
 
 
 def initialize(network: ELMoNetwork, seed: int) -> None:
-    """Initialize the weights of the biLM and the softmax, but not those of the layer mixes.
-
-    Args:
-        network: Network whose weights are overwritten.
-        seed: Random seed. The same seed produces the same weights.
-    """
+    """Initialize the weights of the biLM and the softmax, but not those of the layer mixes."""
     generator = torch.Generator().manual_seed(seed)
     encoder = network.bilm.encoder
     with torch.no_grad():
@@ -54,10 +49,6 @@ def bias_from_counts(softmax: Softmax, counts: Tensor) -> None:
     With zero biases, words that have not been sampled yet in training would get a higher
     probability than words that have. An adaptive softmax is not changed, because its clusters have
     no bias.
-
-    Args:
-        softmax: Softmax whose bias is overwritten.
-        counts: Number of occurrences of each word in the training data, (words,).
     """
     if isinstance(softmax, nn.Linear):
         # Additive smoothing, so that no word has probability 0.

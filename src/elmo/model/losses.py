@@ -158,13 +158,7 @@ def draw_candidates(n_candidates: int, n_words: int, seed: tuple[int, ...]) -> C
 
 
 def log_expected_count(ids: Tensor, n_words: int, n_tries: int | Tensor) -> Tensor:
-    """Return ln q, where `q = 1 - (1 - P)^n_tries` is the probability that a word is sampled.
-
-    Args:
-        ids: Word ids of any shape.
-        n_words: Size of the vocabulary.
-        n_tries: Number of draws.
-    """
+    """Return ln q, where `q = 1 - (1 - P)^n_tries` is the probability that a word is sampled."""
     k = ids.double()
     probability = ((k + 2).log() - (k + 1).log()) / float(np.log(n_words + 1.0))
     expected = -torch.expm1(n_tries * torch.log1p(-probability))

@@ -105,11 +105,7 @@ class LSTMLayer(nn.Module):
     """Weights of one LSTM layer in one direction. The computation is in `elmo.kernels`."""
 
     def __init__(self, *, config: LSTMConfig) -> None:
-        """Create a layer with uninitialized weights.
-
-        Args:
-            config: LSTM config.
-        """
+        """Create a layer with uninitialized weights."""
         super().__init__()
         self.config = config
         self.weight_drop = 0.0
@@ -171,11 +167,7 @@ class LSTMStack(nn.Module):
     """Stack of LSTM layers for one direction, optionally with residual connections."""
 
     def __init__(self, *, config: LSTMConfig) -> None:
-        """Create a stack with uninitialized weights.
-
-        Args:
-            config: LSTM config.
-        """
+        """Create a stack with uninitialized weights."""
         super().__init__()
         self.residual = config.residual
         self.layers = nn.ModuleList(LSTMLayer(config=config) for _ in range(config.n_layers))

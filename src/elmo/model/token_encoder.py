@@ -22,11 +22,6 @@ class Highway(nn.Module):
     """
 
     def __init__(self, *, dim: int) -> None:
-        """Create a highway layer.
-
-        Args:
-            dim: Dimension of input and output.
-        """
         super().__init__()
         self.linear = nn.Linear(dim, 2 * dim)
 
@@ -98,12 +93,6 @@ class TokenEncoder(nn.Module):
     """
 
     def __init__(self, *, config: EncoderConfig, output_dim: int) -> None:
-        """Create the encoder.
-
-        Args:
-            config: Encoder config.
-            output_dim: Dimension of a token vector.
-        """
         super().__init__()
         self.characters: CharacterCNN | None = None
         if config.n_characters:

@@ -104,12 +104,10 @@ class CodePointCharacters:
     WORD_BOUNDARIES = ("<bow>", "<eow>")
 
     def __init__(self, max_characters: int, dictionary: Mapping[str, int]) -> None:
-        """Create a scheme from a dictionary.
+        """Create a scheme from a dictionary, whose ids are those before the shift by one.
 
-        Args:
-            max_characters: Number of ids per word, including the begin-of-word and end-of-word ids.
-            dictionary: Id of each symbol before the shift by one. Must contain the six special
-                symbols.
+        It must contain the six special symbols. `max_characters` includes the begin-of-word and
+        end-of-word ids.
         """
         missing = [name for name in self.SPECIAL_SYMBOLS if name not in dictionary]
         if missing:
@@ -194,12 +192,7 @@ def build_dictionary(
 ) -> dict[str, int]:
     """Build a symbol dictionary: special symbols, then other symbols by decreasing frequency.
 
-    Args:
-        words: Distinct words of a text.
-        counts: Count of each word.
-        scheme: A key of `SYMBOL_SCHEMES`.
-        min_count: Minimum count of a symbol. Rarer symbols become `<oov>`, so that the embedding of
-            `<oov>` is trained.
+    Symbols rarer than `min_count` become `<oov>`, so that the embedding of `<oov>` is trained.
     """
     symbols = SYMBOL_SCHEMES[scheme].symbols
     totals = np.zeros(N_CODE_POINTS, dtype=np.int64)
@@ -213,13 +206,7 @@ def build_dictionary(
 
 
 def fitted_width(words: Iterable[str], counts: Iterable[int], scheme: str) -> int:
-    """Return the number of columns with which 99.9% of running words are not truncated.
-
-    Args:
-        words: Distinct words of a text.
-        counts: Count of each word.
-        scheme: `bytes`, or a key of `SYMBOL_SCHEMES`.
-    """
+    """Return the number of columns with which 99.9% of running words are not truncated."""
     totals = np.zeros(WIDTHS[1], dtype=np.int64)
     for part, part_counts in _parts(words, counts):
         if scheme == "bytes":
@@ -246,13 +233,7 @@ def _padded_rows(
 ) -> Ids:
     """Return rows `begin, word, end, padding...` of ids, shifted by one, (words, width).
 
-    Args:
-        values: Concatenated raw ids of all words.
-        lengths: Number of ids in each word, at most `width - 2`, (words,).
-        width: Number of columns.
-        begin: Raw id before each word.
-        end: Raw id after each word.
-        padding: Raw id for the remaining columns.
+    The values are the concatenated raw ids of all words, of which each has at most `width - 2`.
     """
     rows = np.full((len(lengths), width), padding + SHIFT, dtype=np.int64)
     rows[:, 0] = begin + SHIFT

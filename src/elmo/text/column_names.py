@@ -5,15 +5,9 @@ from unicodedata import normalize
 
 
 def matching_name(name: str, names: Collection[str]) -> str:
-    """Return the column that a name refers to.
+    """Return the only column that is equal to a name after composing characters (NFC).
 
-    Args:
-        name: Name of the column.
-        names: Names of all columns.
-
-    Returns:
-        The only column that is equal after composing characters (NFC); the name itself if it is a
-        column, or if there is no such column.
+    Returns the name itself if it is a column, or if there is no such column.
     """
     if name in names:
         return name

@@ -24,14 +24,7 @@ def label_of(name: str) -> str:
 
 @contextmanager
 def opened_input(name: str) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for `-`, in binary mode.
-
-    Args:
-        name: Path to the file, or `-`.
-
-    Raises:
-        InputError: If the input cannot be read.
-    """
+    """Open a file, or standard input for `-`, in binary mode."""
     if name == STDIN:
         if sys.stdin is None:  # closed before Python started
             raise InputError("Cannot read standard input: it is closed.")
@@ -48,10 +41,8 @@ def opened_input(name: str) -> Iterator[BinaryIO]:
 def remedy_if_not_utf8(line: bytes, start: bytes, *, has_option: bool = False) -> str:
     """Return a sentence on how to read an input that is not UTF-8.
 
-    Args:
-        line: The line that is not UTF-8.
-        start: First bytes of the input; empty if unknown.
-        has_option: Whether the command has the option --encoding.
+    `start` are the first bytes of the input; empty if unknown. `has_option` is whether the command
+    has the option --encoding.
     """
     for magic, extension in _COMPRESSED.items():
         if start.startswith(magic):
@@ -79,17 +70,8 @@ def _is_cp949(line: bytes) -> bool:
 def decoded_lines(file: BinaryIO, name: str, encoding: str | None = None) -> Iterator[str]:
     """Yield the lines of an input as they are read, for commands with the option --encoding.
 
-    Lines are only split at newline characters, which are not removed.
-
-    Args:
-        file: The input.
-        name: Its name, for error messages.
-        encoding: Encoding of the text. Default: UTF-8, or UTF-16 if the input begins with its byte
-            order mark.
-
-    Raises:
-        ConfigError: If the encoding is unknown.
-        InputError: If the input does not have this encoding.
+    Lines are only split at newline characters, which are not removed. The default encoding is
+    UTF-8, or UTF-16 if the input begins with its byte order mark.
     """
     first = file.readline()
     if encoding is None and not first.startswith(_UTF_16):
@@ -129,14 +111,7 @@ def unknown_encoding(name: str) -> ConfigError:
 def decoded_line(data: bytes, name: str, number: int, *, has_option: bool = False) -> str:
     """Decode a line from UTF-8 and remove a byte order mark; the line ending is not removed.
 
-    Args:
-        data: UTF-8 bytes of the line.
-        name: Name of the input, for error messages.
-        number: Line number, counted from 1.
-        has_option: Whether the command has the option --encoding.
-
-    Raises:
-        InputError: If the line is not UTF-8.
+    `has_option` is whether the command has the option --encoding, for the error message.
     """
     try:
         text = data.decode("utf-8")

@@ -47,12 +47,8 @@ class KoreanTokenizer:
 def _compose(text: str) -> tuple[str, list[int] | None]:
     """Compose decomposed Hangul.
 
-    Args:
-        text: Any text.
-
-    Returns:
-        The composed text, and the offset in `text` of each of its characters and of its end; None
-        if nothing was composed.
+    Returns the composed text, and the offset in `text` of each of its characters and of its end;
+    None if nothing was composed.
     """
     if _DECOMPOSED.search(text) is None:
         return text, None

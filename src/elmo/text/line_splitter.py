@@ -64,16 +64,9 @@ _TOKENIZED_WORDS = re.compile(r"<unk>|@[-,.]@|-[LR][RSC]B-", re.IGNORECASE)
 
 
 def line_splitter(tokenizer: str | None, *, pretokenized: bool = False) -> SplitFunction:
-    """Return the function that splits a line of text into words.
+    """Return the function that splits a line of text into words, by default at white space.
 
-    Args:
-        tokenizer: Name of the tokenizer; None splits at white space.
-        pretokenized: Whether the words of the text are separated by spaces, so that the tokenizer
-            is not applied.
-
-    Raises:
-        ConfigError: If the tokenizer is unknown.
-        MissingExtra: If a required package is not installed.
+    The tokenizer is not applied to `pretokenized` text, whose words are separated by spaces.
     """
     if tokenizer is not None:
         require_known(tokenizer)
@@ -294,9 +287,7 @@ class SplitWords(NamedTuple):
 def split_words(tokenizer: Tokenizer, lines: Iterable[str]) -> SplitWords:
     """Count the space-separated words of the first lines that a tokenizer splits further.
 
-    Args:
-        tokenizer: The tokenizer, which sees whole lines.
-        lines: The text; words after the first `MAX_TOKENIZED_WORDS` are ignored.
+    The tokenizer sees whole lines; words after the first `MAX_TOKENIZED_WORDS` are ignored.
     """
     n_words = n_split = 0
     example = ""

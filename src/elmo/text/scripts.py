@@ -18,11 +18,7 @@ class ScriptCheck:
     """Warns once, about the first text that a model reads."""
 
     def __init__(self, language: str | None) -> None:
-        """Store the language.
-
-        Args:
-            language: Language of the model, as a code or a name; None if it is not known.
-        """
+        """Store the language of the model, a code or a name; None if it is not known."""
         self._language = language
         self._is_done = False
 
@@ -41,12 +37,7 @@ def is_mostly_hangul(text: str) -> bool:
 
 
 def warn_if_not_latin(text: str, language: str | None) -> None:
-    """Warn if most characters of a text are not of the script of an English model.
-
-    Args:
-        text: The text, or a sample of it.
-        language: Language of the model, as a code or a name; None if it is not known.
-    """
+    """Warn if most characters of a text are not of the script of an English model."""
     language = language or ""
     if text.isascii() or (language != "en" and not language.startswith("English")):
         return

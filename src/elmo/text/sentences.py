@@ -14,12 +14,6 @@ def split_sentences(words: list[str]) -> list[list[str]]:
 
     A sentence ends after a full stop, exclamation mark or question mark and any closing quotes and
     brackets that follow, unless the next word starts with a lowercase letter ("Stop!" he said).
-
-    Args:
-        words: Words of the paragraph.
-
-    Returns:
-        The sentences, none of them empty.
     """
     sentences: list[list[str]] = []
     start = 0

@@ -14,11 +14,7 @@ class SpacyTokenizer:
     """The tokenizer of a spaCy pipeline; other pipeline components are not run."""
 
     def __init__(self, pipeline: str) -> None:
-        """Load a pipeline.
-
-        Args:
-            pipeline: `blank-` followed by a language code, or the name of an installed pipeline.
-        """
+        """Load an installed pipeline, or `blank-` followed by a language code."""
         self.name = SPACY + pipeline
         try:
             import spacy

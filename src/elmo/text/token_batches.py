@@ -77,12 +77,7 @@ class TokenMapper:
     """Converts words to token rows, and sentences to batches with boundary tokens."""
 
     def __init__(self, characters: Characters | None, words: WordTable | None = None) -> None:
-        """Create a mapper from a character scheme, a word table, or both.
-
-        Args:
-            characters: Character scheme; None to use only word ids.
-            words: Word table; None to use only characters.
-        """
+        """Create a mapper from a character scheme, a word table, or both."""
         if characters is None and words is None:
             raise ConfigError("A token row must contain characters, a word id, or both.")
         self.characters = characters
@@ -135,12 +130,8 @@ def token_mapper(
 ) -> TokenMapper:
     """Build the token mapper for a model.
 
-    Args:
-        config: Model config.
-        character_dictionary: Id of each symbol as stored in the dictionary file, if the character
-            scheme uses one.
-        word_dictionary: Id of each input word as stored in the dictionary file, if the model has a
-            word table.
+    The dictionaries have the ids as stored in their files. They are None if the character scheme
+    uses none, or if the model has no word table.
     """
     text = config.text
     characters: Characters | None = None

@@ -206,11 +206,8 @@ def require_known(name: str) -> None:
 def warn_about_words(tokenizer: str, trained: str | None, remedy: str) -> None:
     """Warn if a tokenizer splits text into other words than those that a model was trained on.
 
-    Args:
-        tokenizer: Name of the tokenizer.
-        trained: Name of the tokenizer of the training text; None or white space if its words are
-            unknown, as with models of older formats.
-        remedy: How to use the tokenizer of the model.
+    The words of the training text are unknown if `trained` is None or white space, as with models
+    of older formats.
     """
     if trained in (None, WhitespaceTokenizer.name, tokenizer):
         return
@@ -229,12 +226,8 @@ def warn_about_words(tokenizer: str, trained: str | None, remedy: str) -> None:
 def tokens_from_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
     """Convert the word spans found by another tokenizer to tokens, dropping only white space.
 
-    Overlapping spans are joined, text between two spans becomes a token, and spans are split at
-    white space.
-
-    Args:
-        text: The source text.
-        spans: Start and end of each word, sorted by start; empty spans are ignored.
+    The spans are sorted by start. Overlapping spans are joined, text between two spans becomes a
+    token, spans are split at white space, and empty ones are ignored.
     """
     tokens: list[Token] = []
     start = end = 0
@@ -303,12 +296,8 @@ def _mark_spans() -> str:
     r"""Return the ranges of all combining marks, for use in a regular-expression character class.
 
     `\w` does not match combining marks. Neighboring ranges are merged, including any word
-    characters between them, because each range beyond U+FFFF costs one comparison per matched
-    character.
-
-    Returns:
-        Ranges that cover all combining marks and possibly word characters, but no punctuation or
-        white space.
+    characters between them, but no punctuation or white space, because each range beyond U+FFFF
+    costs one comparison per matched character.
     """
     # All combining marks are in these two ranges of Unicode.
     candidates = "".join(map(chr, (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0))))

@@ -23,11 +23,7 @@ class Vocabulary:
     """Words and their ids. A repeated word has the id of its last occurrence, as in bilm-tf."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        """Assign ids to words, starting at 0.
-
-        Args:
-            words: Words in the order of their ids.
-        """
+        """Assign ids to words, starting at 0."""
         self.words: Sequence[str] = tuple(words)
         self.ids = {word: number for number, word in enumerate(self.words)}
 
@@ -72,12 +68,7 @@ class Vocabulary:
 
     @classmethod
     def parse(cls, data: bytes, name: str) -> "Vocabulary":
-        """Parse the content of a vocabulary file.
-
-        Args:
-            data: Content of the file.
-            name: Name of the file; the content is gzipped if the name ends in .gz.
-        """
+        """Parse the content of a vocabulary file, gzipped if its name ends in .gz."""
         if name.endswith(".gz"):
             try:
                 data = gzip.GzipFile(fileobj=io.BytesIO(data)).read()

@@ -27,17 +27,10 @@ Points = list[tuple[int, float]]
 
 
 def draw_curves(folder: Path) -> Path | None:
-    """Plot the events in `log.jsonl` to `curves.png`.
+    """Plot the events in `log.jsonl` to `curves.png`; return None without matplotlib.
 
     The left panel shows the training loss. The right panel shows the perplexities `forward`,
     `backward` and `mean` from the evaluations or, for other models, all metrics except `loss`.
-
-    Args:
-        folder: The training folder.
-
-    Returns:
-        The path of the plot. If matplotlib is not installed, a warning is logged and None is
-        returned.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -44,16 +44,10 @@ def fit_new_word_row(
 ) -> NewWordRow:
     """Return the row for all words that are not in the vocabulary, including `<UNK>`.
 
-    There are two candidates: the weight of `<UNK>`, and a weight that gives the same probability in
-    all contexts. With each, the bias is chosen such that the mean probability in the sample is the
-    fraction of unknown words. The candidate with the higher likelihood is returned.
-
-    Args:
-        network: Model with a softmax over its vocabulary.
-        tables: Tables for the words of the text, with the vocabulary of the model.
-        split: Text.
-        unknown: Softmax id of `<UNK>`.
-        keep_weight: Whether to consider only the weight of `<UNK>`.
+    There are two candidates: the weight of `<UNK>` and, unless `keep_weight`, a weight that gives
+    the same probability in all contexts. With each, the bias is chosen such that the mean
+    probability in the sample is the fraction of unknown words. The candidate with the higher
+    likelihood is returned. `unknown` is the softmax id of `<UNK>`.
     """
     softmax = network.softmax
     assert isinstance(softmax, nn.Linear)

@@ -24,13 +24,7 @@ class Adagrad(torch.optim.Optimizer):
     def __init__(
         self, parameters: Iterable[nn.Parameter], *, lr: float | Tensor, accumulator: float
     ) -> None:
-        """Initialize the accumulators.
-
-        Args:
-            parameters: Parameters to update.
-            lr: Learning rate.
-            accumulator: Initial value of the accumulators, which are sums of squared gradients.
-        """
+        """Set the accumulators, which are sums of squared gradients, to their initial value."""
         super().__init__(parameters, {"lr": lr})
         for group in self.param_groups:
             for value in group["params"]:
@@ -56,11 +50,7 @@ def make_optimizer(
 ) -> torch.optim.Optimizer:
     """Create the optimizer for dense parameters, with weight decay for matrices only.
 
-    Args:
-        parameters: Parameters to update.
-        config: Options of the optimizer.
-        capturable: Whether steps are captured as a CUDA graph, which requires the learning rate to
-            be a tensor.
+    `capturable` steps, in a CUDA graph, need a learning rate that is a tensor.
     """
     parameters = list(parameters)
     rate: float | Tensor = config.learning_rate
@@ -97,13 +87,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
-    """Return the learning rate of a step: linear warm-up, then constant or with a decay.
-
-    Args:
-        config: Options of the optimizer.
-        step: Step number, starting at 0.
-        n_steps: Total number of steps in the run.
-    """
+    """Return the learning rate of a step: linear warm-up, then constant or with a decay."""
     warmup_steps = config.warmup_steps or 0
     if step < warmup_steps:
         return config.learning_rate * (step + 1) / warmup_steps
@@ -126,9 +110,7 @@ def clip_scale(norm: Tensor, clip_norm: float) -> Tensor:
 def clip_gradients(gradients: list[Tensor], clip_norm: float) -> Tensor:
     """Clip the total norm of all gradients in place and return the norm before clipping.
 
-    Args:
-        gradients: Gradients of all parameters.
-        clip_norm: Maximum norm; 0 disables clipping.
+    A `clip_norm` of 0 disables clipping.
     """
     norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     if clip_norm:
@@ -139,10 +121,7 @@ def clip_gradients(gradients: list[Tensor], clip_norm: float) -> Tensor:
 def seed_step(device: torch.device, *key: int) -> None:
     """Seed the random generator for a step, so that the step does not depend on earlier ones.
 
-    Args:
-        device: Device on which the step runs.
-        *key: Integers from which the seed is derived, such as the seed of the run and the step
-            number.
+    The seed is derived from the key, such as the seed of the run and the step number.
     """
     seed = int(np.random.SeedSequence(key).generate_state(1)[0])
     if device.type not in ("cpu", "cuda"):
@@ -165,12 +144,7 @@ class RowOptimizer:
     """
 
     def __init__(self, table: Tensor, config: OptimizerConfig) -> None:
-        """Initialize the optimizer state for a table.
-
-        Args:
-            table: Parameter table of shape (rows, ...); it is updated in place.
-            config: Options of the optimizer.
-        """
+        """Initialize the optimizer state for a table (rows, ...), which is updated in place."""
         self.table = table
         self.config = config
         self.state: dict[str, Tensor] = {}
@@ -185,14 +159,10 @@ class RowOptimizer:
     def step(
         self, ids: Tensor, gradient: Tensor, rate: float | Tensor, valid: Tensor | None = None
     ) -> None:
-        """Update the given rows.
+        """Update the given distinct rows.
 
-        Args:
-            ids: Distinct row indices.
-            gradient: Gradients of these rows.
-            rate: Learning rate.
-            valid: 1 for rows to update, 0 for padding rows, which must have a gradient of zero;
-                None if there are no padding rows.
+        `valid` is 1 for rows to update, 0 for padding rows, which must have a gradient of zero;
+        None if there are no padding rows.
         """
         rows = self.table[ids]
         if self.config.optimizer == "adagrad":

@@ -79,14 +79,8 @@ def model_config(
 ) -> ModelConfig:
     """Return the configuration of a new model.
 
-    Args:
-        inputs: Options of the token encoder.
-        lstm: Options of the LSTM layers.
-        loss: Options of the softmax.
-        tokenizer: Name of the tokenizer of the corpus.
-        n_characters: Number of symbols in the character scheme, excluding padding.
-        max_characters: Number of character positions per token.
-        n_words: Size of the vocabulary.
+    `n_characters` is the number of symbols in the character scheme, excluding padding, and
+    `max_characters` the number of character positions per token.
     """
     has_characters = inputs.characters != "none"
     encoder = EncoderConfig(

@@ -27,13 +27,7 @@ class ProgressLine:
     """The progress of a run."""
 
     def __init__(self, *, n_steps: int, steps_per_epoch: float, show: bool = True) -> None:
-        """Initialize the progress without displaying it yet.
-
-        Args:
-            n_steps: Total number of steps in the run.
-            steps_per_epoch: Number of steps per pass over the training text.
-            show: Whether to display the progress.
-        """
+        """Initialize the progress without displaying it yet."""
         self.n_steps = n_steps
         self.steps_per_epoch = steps_per_epoch
         self.show = show and not progress_is_hidden()
@@ -78,14 +72,10 @@ class ProgressLine:
         loss: float | None = None,
         learning_rate: float | None = None,
     ) -> None:
-        """Update the progress.
+        """Update the progress after `n_tokens` more tokens, over all processes.
 
-        Args:
-            step: Total number of completed steps.
-            n_tokens: Number of tokens processed since the last update, over all processes.
-            loss: Latest loss. None leaves the displayed loss unchanged, which avoids reading it
-                from the device at every step.
-            learning_rate: Latest learning rate. None leaves the displayed value unchanged.
+        Without a value, the displayed loss and learning rate stay, which avoids reading them from
+        the device at every step.
         """
         self.step = step
         self._n_tokens += n_tokens

@@ -24,12 +24,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus]:
-    """Open the corpus of a run; text files are first prepared into the training folder.
-
-    Args:
-        config: Options of the run.
-        corpus: Options for preparing text files.
-    """
+    """Open the corpus of a run; text files are first prepared into the training folder."""
     if not config.data:
         raise ConfigError("No training data. Give a prepared corpus or text files with --data.")
     data = Path(config.data[0])

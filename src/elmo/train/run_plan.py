@@ -143,13 +143,7 @@ def default_warmup(n_steps: float, most: int) -> int:
 
 
 def length_notes(n_steps: int, optimizer: OptimizerConfig, run: RunConfig) -> list[str]:
-    """Return notes on a run that is shorter than expected, which explain the reason.
-
-    Args:
-        n_steps: Total number of steps in the run.
-        optimizer: Optimizer options.
-        run: Run options.
-    """
+    """Return notes on a run that is shorter than expected, which explain the reason."""
     notes = []
     if run.max_steps is not None and n_steps < run.max_steps:
         notes.append(
@@ -257,14 +251,8 @@ def _softmax_words(loss: LossConfig, n_words: int) -> float:
 def fitting_batch(batch: int, needed: int, fixed: int, available: int) -> int:
     """Return the largest batch size of the form 2**n or 3 * 2**n that fits into memory.
 
-    Args:
-        batch: Batch size that did not fit.
-        needed: Memory in bytes needed for this batch size, including `fixed`.
-        fixed: Memory in bytes that does not depend on the batch size.
-        available: Available memory in bytes.
-
-    Returns:
-        A batch size smaller than `batch`, or 0 if none fits.
+    `batch` did not fit; it needs `needed` bytes, `fixed` of which do not depend on its size.
+    Returns 0 if no smaller size fits.
     """
     row = max(1.0, (needed - fixed) / batch)
     most = min(batch - 1, int((available - fixed) // row))

@@ -70,10 +70,8 @@ class ExactSoftmaxHead:
     def __init__(self, softmax: Softmax, tied_to: nn.Embedding | None = None) -> None:
         """Initialize the head.
 
-        Args:
-            softmax: Softmax of the model.
-            tied_to: Input word embeddings that are used as softmax weights, except for the padding
-                row at index 0; None if the weights are not tied.
+        Input word embeddings that are also softmax weights are `tied_to` it, except for the padding
+        row at index 0.
         """
         self.softmax = softmax
         self.tied_to = tied_to
@@ -140,15 +138,7 @@ class SampledSoftmaxHead:
         seed: int,
         kernel: str = "auto",
     ) -> None:
-        """Initialize the head.
-
-        Args:
-            softmax: Softmax of the model.
-            loss: Softmax options, including the number of candidates.
-            optimizer: Options for the row optimizers.
-            seed: Random seed for sampling candidates.
-            kernel: Kernel option; "reference" disables the fused kernel.
-        """
+        """Initialize the head; the kernel "reference" disables the fused kernel."""
         n_words = softmax.out_features
         if loss.n_samples >= n_words:
             raise ConfigError(

@@ -22,17 +22,10 @@ MAX_VOCABULARY = 50_000
 def sample_corpus(
     data: Sequence[str], valid: Sequence[str], corpus: CorpusConfig, folder: Path
 ) -> Corpus | None:
-    """Prepare the beginning of a text, without held-out text.
+    """Prepare the beginning of a text in an empty folder, without held-out text.
 
-    Args:
-        data: Text files or globs.
-        valid: Files of the held-out text, which must exist but are not read.
-        corpus: Options for preparing text files.
-        folder: Empty folder for the sample.
-
-    Returns:
-        The corpus, with its `whole_text`. None if the text is small or its
-        size is unknown.
+    Files of the held-out text must exist but are not read. Returns None if the text is small or its
+    size is unknown.
     """
     names = resolve(data)
     resolve(valid)
