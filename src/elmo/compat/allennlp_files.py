@@ -20,12 +20,9 @@ WEIGHTS_MISSING = (
 
 
 class LoadedBiLM(NamedTuple):
-    """A biLM read from files.
+    """A biLM read from files, whose forget bias is 0.
 
-    Attributes:
-        config: Config of the network; its forget bias is 0.
-        names: AllenNLP's name of each weight, by its name in `ELMoNetwork`.
-        arrays: Weights by AllenNLP's name.
+    `names` maps the names of weights in `ELMoNetwork` to those of AllenNLP, which `arrays` has.
     """
 
     config: ModelConfig

@@ -19,12 +19,8 @@ class CharacterRatio:
 
     The tables count one character more for each word and sentence, which differs from the white
     space of the original text. The ratio corrects the count of a whole split exactly, and the count
-    of a part of it approximately.
-
-    Attributes:
-        value: Ratio of the numbers of characters.
-        is_estimate: Whether the number of characters of the original text is not recorded, so that
-            it was estimated from the words.
+    of a part of it approximately. It is an estimate from the words if the number of characters of
+    the original text is not recorded.
     """
 
     value: float

@@ -41,12 +41,9 @@ MAX_LISTED = 12
 class InputRecord:
     """A record of an input file.
 
-    Attributes:
-        location: File and line or row number, for error messages.
-        number: Number of the line on which the record ends, counted from 1; in a Parquet file the
-            number of the row.
-        values: Values by column or field. Values of text, CSV and TSV are strings; those of JSON
-            lines and Parquet have the types of the file.
+    `number` is that of the line on which the record ends, counted from 1, or of the row in a
+    Parquet file. Values of text, CSV and TSV are strings; those of JSON lines and Parquet have the
+    types of the file.
     """
 
     location: str

@@ -22,12 +22,10 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class LineBlock:
-    """A block of complete lines.
+    """A block of complete lines: UTF-8 bytes without the byte order mark of the file.
 
-    Attributes:
-        first_line: Line number of the first line, counted from 1.
-        data: UTF-8 bytes of the lines, without the byte order mark of the file.
-        n_read: Number of bytes read from the file for this block; 0 if the file is not seekable.
+    Lines are counted from 1. `n_read` bytes of the file were read for this block; 0 if the file is
+    not seekable.
     """
 
     first_line: int

@@ -50,17 +50,10 @@ MIN_VALID_WORDS = 1000
 
 @dataclass(frozen=True)
 class PrepareResult:
-    """The result of `prepare`.
+    """The result of `prepare`: the folder and counts by split.
 
-    Attributes:
-        out: The folder written.
-        n_words: Number of running words in each split.
-        n_sentences: Number of sentences in each split.
-        n_characters: Number of characters of the original text of each split.
-        n_unknown: Number of running words in each split that are not in the vocabulary.
-        n_distinct: Number of distinct words in all splits.
-        n_vocabulary: Size of the softmax vocabulary, including the three special tokens.
-        seconds: Elapsed time in seconds.
+    Characters are those of the original text, unknown words are running words that are not in the
+    vocabulary, and the vocabulary includes the three special tokens.
     """
 
     out: str

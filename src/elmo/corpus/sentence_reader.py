@@ -22,11 +22,9 @@ def reading_splitter(reading: ReadingConfig) -> SplitFunction:
 
 @dataclass(frozen=True)
 class LineSentences:
-    """The sentences of some lines.
+    """The words of the sentences of some lines, and the number of sentences per line.
 
-    Attributes:
-        sentences: Words of each sentence.
-        per_line: Number of sentences of each line, (lines,). A skipped blank line has none.
+    A skipped blank line has no sentence.
     """
 
     sentences: list[list[str]]

@@ -26,14 +26,10 @@ TEXT_OPTION = "--text-column"
 
 @dataclass(frozen=True)
 class Block:
-    """A block of complete lines from one file.
+    """A block of complete lines from one file: UTF-8 bytes, with lines counted from 1.
 
-    Attributes:
-        label: File name for error messages.
-        first_line: Line number of the first line, counted from 1.
-        data: UTF-8 bytes of the lines.
-        field: Name of the text field, if each line is a JSON record; None for plain text.
-        n_read: Number of bytes read from the file for this block.
+    `field` is the name of the text field if each line is a JSON record; None for plain text.
+    `n_read` bytes of the file were read for this block.
     """
 
     label: str

@@ -22,15 +22,9 @@ from elmo.text.vocabulary import SKIPPED_LINE, SPECIAL_TOKENS
 
 @dataclass(frozen=True)
 class VocabResult:
-    """The result of `vocab`.
+    """The result of `vocab`: the file and counts.
 
-    Attributes:
-        out: The file written.
-        n_words: Number of running words in the text.
-        n_distinct: Number of distinct words in the text.
-        n_vocabulary: Number of words written, including the three special tokens.
-        n_unknown: Number of running words that are not in the vocabulary.
-        seconds: Elapsed time in seconds.
+    The vocabulary includes the three special tokens; unknown words are running words outside of it.
     """
 
     out: str
@@ -105,11 +99,9 @@ def _write(
 
 @dataclass(frozen=True)
 class ChosenVocabulary:
-    """Sizes of a vocabulary chosen from a table of words.
+    """Sizes of a vocabulary chosen from the top of a table of words.
 
-    Attributes:
-        n_lines: Number of words in the vocabulary, including the three special tokens.
-        n_top: Number of words at the top of the table that are in the vocabulary.
+    `n_lines` includes the three special tokens, `n_top` does not.
     """
 
     n_lines: int

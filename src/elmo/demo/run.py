@@ -63,11 +63,9 @@ MONEY = [
 class TinyTraining:
     """Results of pre-training and fine-tuning a tiny model.
 
-    Attributes:
-        n_words: Vocabulary size, which is the perplexity of a uniform guess.
-        trained: Perplexity of the pre-trained model on held-out text of its topic.
-        foreign: Perplexity of the pre-trained model on text of another topic.
-        tuned: Perplexity of the fine-tuned model on the same text.
+    The vocabulary size `n_words` is the perplexity of a uniform guess. `trained` is the perplexity
+    on held-out text of the topic, `foreign` that on another topic, and `tuned` that after
+    fine-tuning.
     """
 
     n_words: int
@@ -91,14 +89,7 @@ class TinyTraining:
 
 @dataclass(frozen=True)
 class BankVectors:
-    """Vectors of "bank" in sentences about rivers and about money.
-
-    Attributes:
-        model: Description of the model.
-        same_sense: Mean cosine between occurrences in the same sense, for each layer.
-        other_sense: Mean cosine between occurrences in different senses, for each layer.
-        summary: Number of sentences and words that `embed` wrote, and its speed.
-    """
+    """Mean cosines of "bank" in sentences about rivers and about money, for each layer."""
 
     model: str
     same_sense: tuple[float, ...]
@@ -132,14 +123,9 @@ class BankVectors:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Results of the demo.
+    """Results of the steps of the demo; None for skipped steps.
 
-    Attributes:
-        senses: Result of the first step. None if the bundled model is not installed.
-        training: Result of the second and third step. None if they were skipped.
-        bank: Result of the last step. None if there is no model to use.
-        skipped: Reason why training was skipped; empty if it was not.
-        folder: Folder of the saved model. None if it was not kept.
+    `skipped` is the reason why training was skipped, `folder` that of the saved model, if kept.
     """
 
     senses: SensesResult | None

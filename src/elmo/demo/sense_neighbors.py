@@ -21,13 +21,7 @@ N_NEAREST = 3
 
 @dataclass(frozen=True)
 class Occurrence:
-    """Occurrence of a word in a sentence.
-
-    Attributes:
-        word: Word, which occurs once in the sentence.
-        sense: Name of its sense.
-        sentence: Raw text.
-    """
+    """Occurrence of a word, which occurs once in the raw sentence, with its sense."""
 
     word: str
     sense: str
@@ -36,12 +30,7 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class SenseNeighbors:
-    """Nearest neighbors of an occurrence.
-
-    Attributes:
-        query: Occurrence.
-        nearest: Nearest other occurrences of the word with their cosines, nearest first.
-    """
+    """Nearest other occurrences of the word of an occurrence with their cosines, nearest first."""
 
     query: Occurrence
     nearest: tuple[tuple[Occurrence, float], ...]

@@ -24,12 +24,7 @@ SHOWN = ("play", "bank")
 
 @dataclass(frozen=True)
 class SensesResult:
-    """Result of the first part of the demo.
-
-    Attributes:
-        found: Nearest neighbors of each occurrence of the words.
-        seconds: Time taken, including loading the model.
-    """
+    """Nearest neighbors of each occurrence, and the time taken, with loading the model."""
 
     found: tuple[SenseNeighbors, ...]
     seconds: float

@@ -16,13 +16,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Line:
-    """One input line.
+    """One input line without its line break.
 
-    Attributes:
-        text: The line without its line break.
-        words: The words in the line.
-        n_bytes: Size of the line in the input file, in bytes.
-        values: Values that are carried to the output, by name.
+    `n_bytes` is its size in the input file. The values are carried to the output, by name.
     """
 
     text: str

@@ -9,13 +9,8 @@ from elmo.progress import duration, format_count
 class EmbedResult:
     """Result of embedding a text into a single file.
 
-    Attributes:
-        out: Path of the output file or folder.
-        n_sentences: Number of lines read, including blank lines.
-        n_words: Number of words embedded.
-        seconds: Elapsed time in seconds, excluding the time to load the model.
-        n_empty: Number of sentences without words; None if a part of the vectors was written by an
-            earlier version.
+    Sentences include blank lines. The elapsed seconds exclude the time to load the model. `n_empty`
+    sentences have no words; None if a part of the vectors was written by an earlier version.
     """
 
     out: str
@@ -44,12 +39,8 @@ class EmbedResult:
 class JobResult(EmbedResult):
     """Result of embedding texts into a folder of shards.
 
-    Attributes:
-        n_shards: Number of shards in the folder.
-        n_bytes: Total size of the shards in bytes.
-        estimated_bytes: Upper bound on the total size in bytes, estimated before the job started.
-        n_new_shards: Number of shards written by this call.
-        n_new_words: Number of words in the shards written by this call.
+    `estimated_bytes` is the upper bound on the total size that was estimated before the job
+    started. New shards and words were written by this call.
     """
 
     n_shards: int

@@ -87,14 +87,8 @@ class JobPlan:
 class ShardRecord:
     """Record of a finished shard.
 
-    Attributes:
-        number: Index of the task.
-        first_sentence: Index of the first sentence, counted across all texts.
-        n_sentences: Number of sentences in the shard.
-        n_words: Number of words in the shard.
-        n_bytes: Size of the file in bytes.
-        sha256: SHA-256 checksum of the file.
-        n_empty: Number of sentences without words; None in records of earlier versions.
+    Sentences are counted across all texts. `n_empty` sentences have no words; None in records of
+    earlier versions.
     """
 
     number: int
@@ -117,17 +111,8 @@ class FinishedShard(ShardRecord):
 class JobManifest:
     """Summary of a finished job.
 
-    Attributes:
-        version: Version of the folder layout.
-        n_sentences: Number of sentences in all shards.
-        n_words: Number of words in all shards.
-        n_bytes: Total size of the shards in bytes.
-        n_layers: Number of stored layers; 0 if the vectors have no layer axis.
-        dim: Dimension of the vectors.
-        model: Model name or path given by the user.
-        settings: Settings that determined the vectors.
-        texts: Input files.
-        shards: The shards in order.
+    `n_layers` is 0 if the vectors have no layer axis. `model` is the name or path given by the
+    user.
     """
 
     version: int

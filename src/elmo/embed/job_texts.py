@@ -28,13 +28,7 @@ SKIP_BYTES = 2**22
 
 @dataclass(frozen=True)
 class InputText:
-    """An input file with its size and modification time, which are used to detect changes.
-
-    Attributes:
-        name: Path of the file.
-        n_bytes: Size of the file in bytes.
-        modified: Modification time in nanoseconds.
-    """
+    """An input file with its size and modification time in ns, which are used to detect changes."""
 
     name: str
     n_bytes: int
@@ -43,14 +37,9 @@ class InputText:
 
 @dataclass(frozen=True)
 class TextSegment:
-    """A range of complete lines in one text.
+    """A range of complete lines in one text, whose index in the plan is `text`.
 
-    Attributes:
-        text: Index of the text in the plan.
-        first_byte: Offset of the first byte in the uncompressed text.
-        n_bytes: Uncompressed size in bytes.
-        first_line: Line number of the first line in the text, starting at 1.
-        sha256: SHA-256 checksum of the uncompressed bytes.
+    Sizes, offsets and the checksum are those of uncompressed bytes; lines are counted from 1.
     """
 
     text: int
@@ -62,14 +51,10 @@ class TextSegment:
 
 @dataclass(frozen=True)
 class ShardTask:
-    """The input lines of one shard.
+    """The input lines of one shard, numbered from 0 in the order of the texts.
 
-    Attributes:
-        number: Task number, starting at 0, in the order of the texts.
-        first_sentence: Index of the first line, counted across all texts from 0.
-        n_sentences: Number of lines.
-        n_words: Number of words; estimated if the lines are split by a tokenizer.
-        segments: Ranges of lines that make up the task.
+    Sentences are counted across all texts. The number of words is estimated if the lines are split
+    by a tokenizer.
     """
 
     number: int

@@ -18,11 +18,7 @@ PREFIX = "softmax."
 
 
 class KeptSoftmax:
-    """Softmax weights outside of the network.
-
-    Attributes:
-        weights: Tensors by their names in `ELMoNetwork`; empty if the model has no softmax.
-    """
+    """Softmax weights outside of the network, by their names in `ELMoNetwork`; {} if none."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         """Keep the softmax weights among all weights of a network."""

@@ -30,15 +30,8 @@ from elmo.text.line_splitter import line_splitter
 class ShardJob:
     """Job data that is passed to every worker.
 
-    Attributes:
-        folder: Job folder.
-        texts: Paths of the texts.
-        config: Config of the command, with absolute paths.
-        device: Device to compute on.
-        n_threads: Number of threads per worker, from the plan.
-        settings: Settings in the plan.
-        has_rows: Whether the only text is the file of rows to which the input was converted.
-        line_is_integer: Whether the value `line` is an integer in Parquet, from the plan.
+    The paths in the config are absolute. With `has_rows`, the only text is the file of rows to
+    which the input was converted. `line_is_integer` is that of the plan.
     """
 
     folder: Path

@@ -9,12 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of a published model.
-
-    Attributes:
-        url: Address.
-        checksum: Published checksum as `ALGORITHM:HEX`, or empty if there is none.
-    """
+    """A file of a published model, with its checksum as `ALGORITHM:HEX` if one is published."""
 
     url: str
     checksum: str = ""

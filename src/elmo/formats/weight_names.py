@@ -22,13 +22,10 @@ Conversion = Callable[[Arrays], Arrays]
 
 @dataclass(frozen=True)
 class Rule:
-    """Conversion between a group of foreign arrays and the corresponding weights.
+    """Conversion between foreign arrays and the corresponding weights.
 
-    Attributes:
-        foreign: Name and shape of each array in the foreign file.
-        names: Parameter names in `ELMoNetwork`.
-        read: Function that converts foreign arrays to weights.
-        write: Exact inverse of `read`.
+    `foreign` has the name and shape of each array, `names` those of the weights in `ELMoNetwork`.
+    `write` is the exact inverse of `read`.
     """
 
     foreign: Mapping[str, tuple[int, ...]]

@@ -44,14 +44,7 @@ class LSTMArgs(ctypes.Structure):
 
 
 class LibraryInfo(ctypes.Structure):
-    """The struct `library_info`, which the library fills.
-
-    Attributes:
-        abi_version: See `ABI_VERSION`.
-        product_args: Size of `ProductArgs` in bytes.
-        convolution_args: Size of `ConvolutionArgs` in bytes.
-        lstm_args: Size of `LSTMArgs` in bytes.
-    """
+    """The struct `library_info`, which the library fills: ABI version and sizes in bytes."""
 
     _fields_ = _fields((ctypes.c_int64, "abi_version product_args convolution_args lstm_args"))
 

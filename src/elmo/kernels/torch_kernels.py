@@ -29,10 +29,8 @@ NAMES = ("auto", *NEEDS, "reference")
 class Kernels:
     """Operations of the network, passed down to the modules that call them.
 
-    These kernels read the weights in each call. `NativeKernels` is faster on a CPU.
-
-    Attributes:
-        name: "auto" (the fastest kernel that supports a call), "fused", "cudnn" or "reference".
+    These kernels read the weights in each call. `NativeKernels` is faster on a CPU. The name is
+    "auto" (the fastest kernel that supports a call), "fused", "cudnn" or "reference".
     """
 
     def __init__(self, name: str = "auto") -> None:

@@ -99,9 +99,8 @@ class _Source:
 class WeightSnapshot:
     """Weights and the copies made from them.
 
-    Attributes:
-        identity: Object that no other snapshot has. Results that were computed with a snapshot are
-            valid as long as the current snapshot has the same identity.
+    No other snapshot has the same object as `identity`. Results that were computed with a snapshot
+    are valid as long as the current snapshot has the same identity.
     """
 
     def __init__(self, weights: Iterable[Tensor] = ()) -> None:

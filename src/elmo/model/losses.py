@@ -118,12 +118,7 @@ def pad_vocabulary(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Words sampled for one training step in one direction.
-
-    Attributes:
-        ids: Distinct word ids, (candidates,).
-        n_tries: Number of draws needed to get that many distinct words.
-    """
+    """Distinct words sampled for one training step in one direction, and the number of draws."""
 
     ids: NDArray[np.int64]
     n_tries: int

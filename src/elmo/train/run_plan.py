@@ -32,11 +32,8 @@ GIB = 2**30
 class MemoryEstimate:
     """Estimated memory usage on one device, in bytes.
 
-    Attributes:
-        fixed: Memory for weights, gradients and optimizer state, which does not depend on the batch
-            size.
-        segment: Memory for the activations saved for the backward pass of one BPTT segment, which
-            grows with the batch size.
+    `fixed` is for weights, gradients and optimizer state; it does not depend on the batch size.
+    `segment` is for the activations saved for the backward pass of one BPTT segment.
     """
 
     fixed: int

@@ -21,14 +21,7 @@ from elmo.text.input_lines import STDIN
 
 @dataclass(frozen=True)
 class FileRecord:
-    """State of a file.
-
-    Attributes:
-        name: Path as given on the command line.
-        size: Size in bytes.
-        modified: Time of the last modification, in nanoseconds.
-        sha256: Checksum of the content.
-    """
+    """State of a file, by its path on the command line; the time of modification is in ns."""
 
     name: str
     size: int
@@ -56,14 +49,9 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class TextRecord:
-    """Text and options from which a corpus was prepared.
+    """Text, vocabulary and options from which a corpus was prepared.
 
-    Attributes:
-        data: Files and globs of the training text.
-        valid: Files and globs of the held-out text.
-        corpus: Options for preparing the text.
-        files: State of all files: training text, held-out text, vocabulary. Standard input and
-            pipes, which can be read only once, are left out.
+    Standard input and pipes, which can be read only once, are left out of `files`.
     """
 
     data: tuple[str, ...]

@@ -26,12 +26,7 @@ _STEP, _SCATTER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
 class CharNgrams(NamedTuple):
-    """Which character n-grams a head uses.
-
-    Attributes:
-        max_ngram: Maximum length in characters.
-        n_buckets: Number of buckets that n-grams are hashed into.
-    """
+    """Which character n-grams a head uses: maximum length, and number of hash buckets."""
 
     max_ngram: int
     n_buckets: int

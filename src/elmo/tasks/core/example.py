@@ -56,13 +56,7 @@ class Example(Generic[Target_co]):
 
 @dataclass(frozen=True)
 class WordLines:
-    """Location of an example in a file with one word per line.
-
-    Attributes:
-        path: The file.
-        first_line: Number of the first line of the example.
-        line_numbers: Line number of each word.
-    """
+    """Location of an example in a file with one word per line, and the line of each word."""
 
     path: Path
     first_line: int

@@ -24,12 +24,7 @@ NO_NAME = "(no name)"
 
 @dataclass(frozen=True)
 class LabelReport:
-    """Scores by label, and how often each label was predicted for each gold label.
-
-    Attributes:
-        labels: Score of each label.
-        confusion: Number of items by gold label and predicted label; zeros are omitted.
-    """
+    """Scores by label, and counts by gold label and predicted label, without zeros."""
 
     labels: Mapping[str, Score]
     confusion: Mapping[str, Mapping[str, int]]

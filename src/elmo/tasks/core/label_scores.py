@@ -13,16 +13,7 @@ from elmo.errors import InputError
 
 @dataclass(frozen=True)
 class Score:
-    """Precision, recall and F1, with the underlying counts.
-
-    Attributes:
-        precision: Fraction of the predicted items that are correct.
-        recall: Fraction of the gold items that are predicted.
-        f1: Harmonic mean of precision and recall.
-        gold: Number of gold items.
-        predicted: Number of predicted items.
-        correct: Number of predicted items that are in the gold data.
-    """
+    """Precision, recall and F1, with the underlying counts of items."""
 
     precision: float
     recall: float
@@ -46,13 +37,10 @@ class Score:
 
 @dataclass(frozen=True)
 class LabelScores:
-    """Classification scores: accuracy and F1.
+    """Accuracy, and F1 scores.
 
-    Attributes:
-        accuracy: Fraction of correct labels.
-        macro_f1: Mean of the F1 scores of all labels that occur in the gold data.
-        labels: Score of each label, sorted by label; includes labels that were only predicted.
-        n: Number of predictions.
+    `macro_f1` is the mean F1 of all labels that occur in the gold data. `labels` are sorted and
+    include labels that were only predicted.
     """
 
     accuracy: float

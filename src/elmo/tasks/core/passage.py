@@ -9,12 +9,7 @@ from elmo.tasks.core.example import IndexRange
 
 @dataclass(frozen=True)
 class Passage:
-    """A raw text and the positions of its words in it.
-
-    Attributes:
-        text: The raw text.
-        word_offsets: Character range (start, end) of each word.
-    """
+    """A raw text and the character range (start, end) of each word in it."""
 
     text: str
     word_offsets: tuple[IndexRange, ...]

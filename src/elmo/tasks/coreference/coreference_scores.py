@@ -33,13 +33,8 @@ class MetricScore:
 class ClusterScores:
     """Coreference scores over a set of documents.
 
-    Attributes:
-        muc: MUC score, based on links.
-        b3: B³ score, based on mentions.
-        ceafe: CEAFe score, based on optimally aligned clusters.
-        mean_f1: Mean F1 of the three metrics, known as the CoNLL score.
-        mentions: Score of mention detection, regardless of clusters.
-        n: Number of documents.
+    MUC is based on links, B³ on mentions and CEAFe on optimally aligned clusters; their mean F1 is
+    known as the CoNLL score. `mentions` is the score of mention detection, regardless of clusters.
     """
 
     muc: MetricScore
@@ -52,14 +47,7 @@ class ClusterScores:
 
 @dataclass
 class _ScoreSums:
-    """Numerators and denominators of recall and precision, summed over documents.
-
-    Attributes:
-        recalled: Numerator of recall.
-        gold: Denominator of recall.
-        precise: Numerator of precision.
-        predicted: Denominator of precision.
-    """
+    """Sums over documents: recall is recalled / gold, precision is precise / predicted."""
 
     recalled: float = 0.0
     gold: float = 0.0

@@ -19,15 +19,7 @@ References = tuple[bool, bool]
 
 @dataclass(frozen=True)
 class PronounScores:
-    """Pronoun resolution scores.
-
-    Attributes:
-        f1: F1 of all pronouns.
-        masculine: F1 of masculine pronouns (he, him, his).
-        feminine: F1 of feminine pronouns (she, her, hers).
-        bias: Feminine F1 divided by masculine F1; 1 if both are equal.
-        n: Number of pronouns.
-    """
+    """F1 of all pronouns, and by gender; `bias` is feminine F1 divided by masculine F1."""
 
     f1: float
     masculine: float

@@ -19,11 +19,7 @@ _DECODER = json.JSONDecoder()
 class JSONLocation:
     """Location of a value in a file that was parsed as one JSON value.
 
-    Attributes:
-        path: Path to the file.
-        text: Content of the file.
-        keys: Field names and list indices that lead to the value.
-        name: Description of the value, such as "record 1".
+    Field names and list indices lead to the value, which is described by a name such as "record 1".
     """
 
     path: Path

@@ -40,12 +40,9 @@ class Row:
 
 @dataclass
 class Document:
-    """The sentences of a document, or of one numbered part of it.
+    """The rows of the sentences of a document, or of one numbered part of it.
 
-    Attributes:
-        name: Name of the document and its part number.
-        line: Number of the line with `#begin document`.
-        sentences: Rows of each sentence.
+    `line` is that of `#begin document`.
     """
 
     name: str

@@ -19,13 +19,9 @@ _COUNT = re.compile(r"\d{1,12}")
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Word vectors for words in the training examples and for other words.
+    """Word vectors for words in the training examples, (words, dim), and for other words.
 
-    Attributes:
-        words: Words in the training examples, whose vectors can be trained.
-        vectors: Vectors of `words`, (words, dim).
-        others: Other words, which can occur in new texts.
-        other_vectors: Vectors of `others` in float16, (others, dim), which are never trained.
+    The vectors of other words, which can occur in new texts, are float16 and never trained.
     """
 
     words: list[str]

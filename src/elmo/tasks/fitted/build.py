@@ -24,13 +24,9 @@ from elmo.text.tokenizer import warn_about_words
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """A task model and the objects that prepare its input.
+    """A task model on the CPU, and the objects that prepare its input.
 
-    Attributes:
-        model: The model, on the CPU.
-        indexer: Converts words to input batches for the model.
-        elmo: The ELMo model, frozen or fine-tuned with the task model; None if ELMo is not used.
-        word_vectors: Pretrained word vectors; None if not used.
+    ELMo and word vectors are None if they are not used.
     """
 
     model: TaskModel

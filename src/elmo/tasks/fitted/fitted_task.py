@@ -66,13 +66,8 @@ class Facts(TypedDict, total=False):
 class ModelRecord:
     """Content of config.json in a model folder.
 
-    Attributes:
-        config: Options used to fit the task.
-        labels: Labels ordered by id.
-        task_settings: Settings of a trained task.
-        facts: Information about the fit.
-        fingerprint: Fingerprint of the ELMo model; None if ELMo is not used.
-        label_type: Python type of the labels in the training data; `labels` are always strings.
+    Labels are strings, ordered by id; `label_type` is their type in the training data. The
+    fingerprint is that of the ELMo model; None if ELMo is not used.
     """
 
     config: TaskConfig
@@ -100,12 +95,8 @@ class ModelRecord:
 class FittedTask(ABC, Generic[AnyTask]):
     """A fitted task and everything that is needed for prediction.
 
-    Attributes:
-        config: Options used to fit the task.
-        task: The task.
-        loaded: The ELMo model; None if ELMo is not used.
-        facts: Information about the fit: steps, development scores, layer mixes.
-        show_progress: Whether `predict` shows its progress.
+    `facts` are steps, development scores and layer mixes. With `show_progress`, `predict` shows its
+    progress.
     """
 
     def __init__(

@@ -56,10 +56,7 @@ MAX_BATCH_EXAMPLES = 64
 class TrainedModel(FittedTask[TrainedTask[object, object, object]]):
     """A task model with a head.
 
-    Attributes:
-        labels: Labels ordered by id.
-        built: The model and its token indexer.
-        label_type: Python type of the labels in the training data; `labels` are always strings.
+    Labels are strings, ordered by id; `label_type` is their type in the training data.
     """
 
     def __init__(

@@ -20,13 +20,7 @@ from elmo.text.line_splitter import SplitFunction
 
 
 class StoredOccurrence(NamedTuple):
-    """A word occurrence in the index.
-
-    Attributes:
-        sentence: Index of the sentence.
-        position: Index of the word in the sentence.
-        sense: Sense of the word; None if unknown.
-    """
+    """A word occurrence in the index: sentence, position in it, and sense if known."""
 
     sentence: int
     position: int
@@ -42,12 +36,7 @@ class StoredSentences(TypedDict):
 
 @dataclass(frozen=True)
 class NearestOccurrences:
-    """The nearest occurrences of a word.
-
-    Attributes:
-        position: Index of the word in its sentence.
-        nearest: Occurrences and their cosine similarities, nearest first.
-    """
+    """The nearest occurrences of a word of a sentence and their cosines, nearest first."""
 
     position: int
     nearest: tuple[tuple[StoredOccurrence, float], ...]

@@ -42,13 +42,7 @@ FIT_REMEDY = "Set --tokenizer in elmo task fit"
 
 @dataclass(frozen=True)
 class TaskEvaluateResult:
-    """Scores of a model on a file.
-
-    Attributes:
-        scores: Scores by name.
-        n_examples: Number of examples.
-        report: Scores by label and confusion matrix; None if the task has no labels.
-    """
+    """Scores of a model on a file; the report is None if the task has no labels."""
 
     scores: dict[str, float]
     n_examples: int
@@ -70,13 +64,7 @@ class TaskEvaluateResult:
 
 @dataclass(frozen=True)
 class TaskPredictResult:
-    """Result of `elmo task predict`.
-
-    Attributes:
-        n_texts: Number of texts.
-        out: Output file; "-" is standard output.
-        n_empty: Number of rows with a text without words.
-    """
+    """Result of `elmo task predict`; `n_empty` rows have a text without words."""
 
     n_texts: int
     out: str

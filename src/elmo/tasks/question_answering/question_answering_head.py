@@ -20,13 +20,9 @@ from elmo.tasks.sentence_pairs.sentence_pair_head import attend
 
 
 class PredictedSpan(NamedTuple):
-    """The most likely span of a passage.
+    """The most likely span of a passage; `end` is exclusive.
 
-    Attributes:
-        start: Index of the first word.
-        end: Index after the last word.
-        log_probability: Log probability of the span.
-        log_none: Log probability that there is no answer.
+    `log_none` is the log probability that there is no answer.
     """
 
     start: int

@@ -30,13 +30,7 @@ F1Unit = Literal["words", "characters"]
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """Question answering scores.
-
-    Attributes:
-        exact_match: Fraction of the answers that equal a gold answer.
-        f1: Mean F1 over all questions, each compared with its best-matching gold answer.
-        n: Number of questions.
-    """
+    """Fraction of exact answers, and mean F1 with the best gold answer of each question."""
 
     exact_match: float
     f1: float

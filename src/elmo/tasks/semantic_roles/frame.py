@@ -4,12 +4,7 @@ from typing import NamedTuple
 
 
 class Frame(NamedTuple):
-    """A predicate and its arguments.
-
-    Attributes:
-        predicate: Word index of the predicate.
-        tags: One tag per word of the sentence; the predicate itself is tagged V.
-    """
+    """Word index of a predicate, and one tag per word; the predicate itself is tagged V."""
 
     predicate: int
     tags: tuple[str, ...]

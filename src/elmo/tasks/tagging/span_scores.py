@@ -17,14 +17,8 @@ from elmo.tasks.tagging.spans import to_spans
 class SpanScores:
     """Scores for tags that encode spans; a span is correct if its start, end and label all match.
 
-    Attributes:
-        precision: Fraction of the predicted spans that are correct.
-        recall: Fraction of the gold spans that are predicted.
-        f1: Harmonic mean of precision and recall.
-        accuracy: Fraction of correct tags.
-        total: Score over the spans of all labels, with counts.
-        labels: Score of each label, sorted by label.
-        n: Number of words.
+    `accuracy` is the fraction of correct tags, `n` the number of words. `total` is over the spans
+    of all labels, with counts; `labels` are sorted.
     """
 
     precision: float

@@ -48,11 +48,7 @@ class Span(NamedTuple):
 
 
 class InvalidTag(InputError):
-    """A tag that does not belong to the scheme.
-
-    Attributes:
-        tag: The invalid tag; callers use it to find the location in the file.
-    """
+    """A tag that does not belong to the scheme; callers use it to find the location in the file."""
 
     def __init__(self, tag: str, message: str) -> None:
         """Store the tag."""

@@ -27,14 +27,7 @@ class SeedRun(TypedDict):
 
 @dataclass(frozen=True)
 class FitResult:
-    """Results of the training runs with all seeds.
-
-    Attributes:
-        out: Output folder.
-        metric: Name of the main score.
-        runs: For each seed, the folder, the scores on the development and test sets, and the
-            learned layer mixes.
-    """
+    """Results of the training runs with all seeds; `metric` is the main score."""
 
     out: str
     metric: str

@@ -49,12 +49,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TaskScores:
-    """Scores of a model.
-
-    Attributes:
-        metric: Name of the main score.
-        scores: All scores by name.
-    """
+    """Scores of a model by name; `metric` is the main one."""
 
     metric: str
     scores: dict[str, float]
@@ -75,14 +70,9 @@ class TaskScores:
 
 @dataclass(frozen=True)
 class TaskRun:
-    """Result of a training run.
+    """Result of a training run; `note` states how it ended.
 
-    Attributes:
-        out: Folder of the run.
-        step: Number of completed steps.
-        seconds: Training time in seconds.
-        best: Best scores on the development set; None if the model was not evaluated.
-        note: How the run ended.
+    `best` are the best scores on the development set; None if the model was not evaluated.
     """
 
     out: str
@@ -101,13 +91,7 @@ class TaskRun:
 
 @dataclass(frozen=True)
 class TaskTrainingJob:
-    """A model to be trained and its examples, before they are moved to the device.
-
-    Attributes:
-        fitted: The model with its initial weights.
-        train: Training examples.
-        dev: Development examples.
-    """
+    """A model to be trained and its examples, before they are moved to the device."""
 
     fitted: TrainedModel
     train: Sequence[Example[object]]

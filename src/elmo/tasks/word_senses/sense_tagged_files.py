@@ -15,12 +15,9 @@ from elmo.tasks.word_senses.semcor_files import (
 
 
 class SenseTarget(NamedTuple):
-    """A word or multiword expression whose sense is to be predicted.
+    """A word or multiword expression, such as `take place`, whose sense is to be predicted.
 
-    Attributes:
-        first: Index of the first word.
-        stop: Index after the last word; a multiword expression such as `take place` is one target.
-        entry: Lemma and part of speech.
+    `stop` is the index after its last word.
     """
 
     first: int

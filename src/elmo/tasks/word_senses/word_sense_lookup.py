@@ -45,14 +45,10 @@ class StoredSenses(TypedDict):
 
 @dataclass(frozen=True)
 class PredictedSense:
-    """The predicted sense of one or more adjacent words of a sentence.
+    """The predicted sense of adjacent words of a sentence; None if they are not in WordNet.
 
-    Attributes:
-        first: Index of the first word.
-        stop: Index after the last word.
-        sense: WordNet sense key; None if the word is not in WordNet.
-        is_seen: Whether the sense was found by nearest-neighbor search in the index. If false, it
-            is WordNet's first sense.
+    `stop` is the index after the last word. `is_seen` is whether the sense was found by
+    nearest-neighbor search in the index; otherwise, it is WordNet's first sense.
     """
 
     first: int
