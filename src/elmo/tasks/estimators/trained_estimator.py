@@ -68,7 +68,7 @@ class TrainedEstimator(Estimator[Answer]):
 
     @property
     def labels(self) -> list[str]:
-        """The labels that the model can predict."""
+        """The labels of the model; tags of spans in BIOES, the scheme in which they are trained."""
         return self.fitted.labels
 
     def fit(
