@@ -60,7 +60,7 @@ def test_read_conll2003_finds_published_counts(unpacked, part, n_sentences, n_wo
     gold = tag_lists(examples)
     assert detect_scheme(gold) == IOB2
     scores = span_scores(gold, gold, IOB2)
-    assert (scores.total.gold, scores.f1) == (n_spans, 1.0)
+    assert (scores.total.gold, scores.total.f1) == (n_spans, 1.0)
     assert set(scores.labels) == {"LOC", "MISC", "ORG", "PER"}
 
 

@@ -83,7 +83,7 @@ def test_span_scores_on_worked_example():
     predicted = ["B-PER I-PER O B-ORG".split(), "B-PER I-PER O".split(), "O I-LOC".split()]
     scores = span_scores(gold, predicted, IOB2)
     assert scores.total == Score(1 / 4, 1 / 3, 2 / 7, gold=3, predicted=4, correct=1)
-    assert (scores.precision, scores.recall, scores.f1) == (1 / 4, 1 / 3, 2 / 7)
+    assert (scores.total.precision, scores.total.recall, scores.total.f1) == (1 / 4, 1 / 3, 2 / 7)
     assert scores.accuracy == 6 / 9
     assert scores.n == 9
     assert scores.labels == {
@@ -96,12 +96,17 @@ def test_span_scores_on_worked_example():
 def test_span_scores_end_spans_at_sentence_boundaries():
     """An I- tag at the beginning of a sentence begins a span, as in conlleval."""
     scores = span_scores([["B-X"], ["I-X"]], [["B-X"], ["I-X"]], IOB2)
-    assert (scores.total.gold, scores.f1) == (2, 1.0)
+    assert (scores.total.gold, scores.total.f1) == (2, 1.0)
 
 
 def test_span_scores_are_zero_without_spans():
     scores = span_scores([["O", "O"]], [["O", "O"]], IOB2)
-    assert (scores.precision, scores.recall, scores.f1, scores.accuracy) == (0.0, 0.0, 0.0, 1.0)
+    assert (scores.total.precision, scores.total.recall, scores.total.f1, scores.accuracy) == (
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+    )
     assert scores.labels == {}
 
 
@@ -130,7 +135,7 @@ def test_span_scores_agree_with_seqeval(seqeval, data, scheme):
             if scores.labels
             else {}
         )
-    assert [scores.precision, scores.recall, scores.f1] == pytest.approx(expected)
+    assert [scores.total.precision, scores.total.recall, scores.total.f1] == pytest.approx(expected)
     assert scores.accuracy == pytest.approx(metrics.accuracy_score(gold, predicted))
     for label, score in scores.labels.items():
         row = by_label[label]

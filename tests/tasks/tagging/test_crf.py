@@ -1,5 +1,6 @@
 """Tests of the CRF against brute-force enumeration of all sequences and against pytorch-crf."""
 
+import math
 from itertools import pairwise, product
 
 import pytest
@@ -65,15 +66,13 @@ def paths(crf, emissions, constraints=None):
 
 
 @pytest.mark.parametrize("lengths", [(1,), (2,), (3, 1), (8, 5, 1, 7), (17, 16, 2)])
-@pytest.mark.parametrize("constrained", [False, True])
-def test_parallel_forward_scores_equal_sequential_ones(lengths, constrained):
-    options = {"constraints": random_constraints(4, 3), "constrain_training": True}
-    crf = random_crf(4, dtype=torch.float32, **(options if constrained else {}))
+def test_parallel_forward_scores_equal_sequential_ones(lengths):
+    crf = random_crf(4, dtype=torch.float32)
     emissions, _, mask = batch(lengths, 4, dtype=torch.float32)
     emissions.requires_grad_()
 
     def total_and_gradients(compute_last):
-        prepared, edges = crf._prepare(emissions, mask, crf._forbidden_in_training())
+        prepared, edges = crf._prepare(emissions, mask)
         total = (compute_last(prepared, mask, edges) + edges.end).logsumexp(dim=1)
         return total, *torch.autograd.grad(
             total.sum(), [emissions, *crf.parameters()], allow_unused=True
@@ -81,7 +80,7 @@ def test_parallel_forward_scores_equal_sequential_ones(lengths, constrained):
 
     for fast, slow in zip(
         total_and_gradients(_last_in_parallel),
-        total_and_gradients(lambda *arguments: _forward(*arguments)[-1]),
+        total_and_gradients(_forward),
         strict=True,
     ):
         if slow is None or not slow.any():
@@ -95,8 +94,8 @@ def test_parallel_forward_scores_are_stable_for_large_values():
     crf = random_crf(4, dtype=torch.float32)
     emissions, _, mask = batch((9, 6), 4, dtype=torch.float32)
     emissions = (1e3 * emissions).requires_grad_()
-    prepared, edges = crf._prepare(emissions, mask, None)
-    actual, expected = _last_in_parallel(prepared, mask, edges), _forward(prepared, mask, edges)[-1]
+    prepared, edges = crf._prepare(emissions, mask)
+    actual, expected = _last_in_parallel(prepared, mask, edges), _forward(prepared, mask, edges)
     torch.testing.assert_close(actual.amax(dim=1), expected.amax(dim=1))
     gradients = [
         torch.autograd.grad(y.logsumexp(1).sum(), emissions, retain_graph=True)[0]
@@ -122,42 +121,25 @@ def test_sequence_score_matches_definition(lengths):
 @pytest.mark.parametrize("constrained", [False, True])
 def test_crf_matches_brute_force_enumeration(lengths, constrained):
     constraints = random_constraints(3, seed=4) if constrained else None
-    crf = random_crf(constraints=constraints, constrain_training=constrained)
+    crf = random_crf(constraints=constraints)
     emissions, tags, mask = batch(lengths)
-    total, marginals = crf.log_partition(emissions, mask), crf.marginals(emissions, mask)
+    total = crf.log_partition(emissions, mask)
     best = crf.decode(emissions, mask)
     loss = 0.0
     for row, length in enumerate(lengths):
-        sequences = paths(crf, emissions[row, :length], constraints)
+        sequences = paths(crf, emissions[row, :length])
         scores = torch.tensor([score for _, score in sequences], dtype=torch.float64)
         assert total[row].item() == pytest.approx(scores.logsumexp(0).item())
-        expected = torch.zeros(max(lengths), 3, dtype=torch.float64)
-        for (path, _), probability in zip(sequences, scores.softmax(0), strict=True):
-            expected[range(length), path] += probability
-        torch.testing.assert_close(marginals[row], expected)
-        assert best[row] == list(max(sequences, key=lambda pair: pair[1])[0])
+        allowed = paths(crf, emissions[row, :length], constraints)
+        assert best[row] == list(max(allowed, key=lambda pair: pair[1])[0])
         gold = slow_score(crf, emissions[row], tuple(tags[row, :length].tolist()))
         loss += (scores.logsumexp(0) - gold).item() / len(lengths)
-    if not constrained:
-        assert crf.loss(emissions, tags, mask).item() == pytest.approx(loss)
+    assert crf.loss(emissions, tags, mask).item() == pytest.approx(loss)
 
 
-def test_marginals_equal_gradient_of_log_partition():
-    crf = random_crf(4)
-    emissions, _, mask = batch((5, 2, 3), 4)
-    emissions.requires_grad_()
-    (gradient,) = torch.autograd.grad(crf.log_partition(emissions, mask).sum(), emissions)
-    torch.testing.assert_close(crf.marginals(emissions, mask), gradient)
-    torch.testing.assert_close(gradient.sum(dim=2), mask.double())
-
-
-@pytest.mark.parametrize("constrained", [False, True])
-def test_crf_loss_passes_gradcheck(constrained):
-    constraints = random_constraints(3, seed=4) if constrained else None
-    crf = random_crf(constraints=constraints, constrain_training=constrained)
+def test_crf_loss_passes_gradcheck():
+    crf = random_crf()
     emissions, tags, mask = batch((3, 1, 2))
-    if constrained:
-        tags = torch.zeros_like(tags)
 
     class Loss(torch.nn.Module):
         def __init__(self):
@@ -233,7 +215,6 @@ def test_crf_ignores_padding(filling):
     gradients = torch.autograd.grad(loss, [wide, *crf.parameters()])
     assert all(gradient.isfinite().all() for gradient in gradients)
     assert (gradients[0][~wide_mask] == 0).all()
-    assert (crf.marginals(wide, wide_mask)[~wide_mask] == 0).all()
     assert crf.decode(wide, wide_mask) == paths
 
 
@@ -247,8 +228,7 @@ def test_crf_loss_is_float32_under_autocast():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(crf.loss(emissions, tags, mask), expected)
         narrow = crf.loss(emissions.bfloat16(), tags, mask)
-        marginals = crf.marginals(emissions.bfloat16(), mask)
-    assert narrow.dtype == marginals.dtype == torch.float32
+    assert narrow.dtype == torch.float32
     torch.testing.assert_close(narrow, expected, atol=0.05, rtol=0.05)
     half = random_crf(dtype=torch.float16)
     assert half.loss(emissions.half(), tags, mask).dtype == torch.float32
@@ -259,7 +239,6 @@ def test_crf_does_not_overflow_with_large_scores():
     emissions, tags, mask = batch((40, 3), dtype=torch.float32)
     loss = crf.loss(emissions * 1e4, tags, mask)
     assert loss.isfinite()
-    assert crf.marginals(emissions * 1e4, mask).isfinite().all()
 
 
 # ------------------------------------------------------------------------------------ constraints
@@ -282,22 +261,11 @@ def test_crf_decode_only_returns_allowed_sequences(seed, scheme, size, lengths):
         assert is_well_formed([tags[number] for number in path], scheme)
 
 
-def test_constrained_training_excludes_forbidden_sequences():
-    constraints = random_constraints(3, seed=4)
-    emissions, tags, mask = batch((4, 2))
-    free, decoding = random_crf(), random_crf(constraints=constraints)
-    both = random_crf(constraints=constraints, constrain_training=True)
+def test_constraints_do_not_apply_to_training():
+    emissions, _, mask = batch((4, 2))
+    free, constrained = random_crf(), random_crf(constraints=random_constraints(3, seed=4))
     total = free.log_partition(emissions, mask)
-    assert torch.equal(decoding.log_partition(emissions, mask), total)
-    assert (both.log_partition(emissions, mask) < total).all()
-    # A forbidden gold sequence has a large but finite loss with finite gradients.
-    assert not constraints[1].all()
-    row, column = (~constraints[1]).nonzero()[0].tolist()
-    tags[0, :2] = torch.tensor([row, column])
-    loss = both.loss(emissions.requires_grad_(), tags, mask)
-    assert 1e3 < loss.item() < 1e6
-    loss.backward()
-    assert emissions.grad.isfinite().all()
+    assert torch.equal(constrained.log_partition(emissions, mask), total)
 
 
 def test_constraints_move_with_the_module_but_are_not_saved():
@@ -321,16 +289,14 @@ def test_crf_decode_raises_if_constraints_allow_no_sequence():
 
 
 def test_new_crf_assigns_equal_probability_to_all_sequences():
-    emissions, _, mask = batch((2,))
-    marginals = CRF(3).marginals(torch.zeros_like(emissions), mask)
-    torch.testing.assert_close(marginals, torch.full_like(marginals, 1 / 3))
+    emissions, tags, mask = batch((2,))
+    loss = CRF(3).loss(torch.zeros_like(emissions), tags, mask)
+    assert loss.item() == pytest.approx(2 * math.log(3))
 
 
 def test_crf_rejects_invalid_arguments():
     with pytest.raises(ConfigError, match="n_tags must be at least 1"):
         CRF(0)
-    with pytest.raises(ConfigError, match="requires constraints"):
-        CRF(2, constrain_training=True)
     with pytest.raises(ConfigError, match="constraints for 3 tags must have the shapes"):
         CRF(3, random_constraints(2, 0))
     crf = CRF(3)

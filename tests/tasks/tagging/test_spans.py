@@ -18,7 +18,6 @@ from elmo.tasks.tagging.spans import (
     Span,
     all_tags,
     allowed_transitions,
-    canonical_scheme,
     convert,
     detect_scheme,
     from_spans,
@@ -122,7 +121,7 @@ def test_ill_formed_bioes_tags_are_parsed_leniently(tags, spans):
 
 def test_bilou_and_bioes_accept_the_prefixes_of_each_other():
     tags = "U-X B-X I-X L-X O B-Y L-Y".split()
-    assert to_spans(tags, "bilou") == [Span(0, 1, "X"), Span(1, 4, "X"), Span(5, 7, "Y")]
+    assert to_spans(tags, BILOU) == [Span(0, 1, "X"), Span(1, 4, "X"), Span(5, 7, "Y")]
     assert convert(tags, BIOES, BIOES) == "S-X B-X I-X E-X O B-Y E-Y".split()
     assert convert("S-X B-Y E-Y".split(), BILOU, BILOU) == "U-X B-Y L-Y".split()
     start, follow, end = allowed_transitions("BILOU", ["O", "B-X", "I-X", "L-X", "U-X"])
@@ -144,19 +143,12 @@ def test_spans_match_seqeval(get_entities, data, scheme):
     assert to_spans(tags, scheme) == expected
 
 
-def test_canonical_scheme_accepts_aliases_and_rejects_unknown_names():
-    assert [canonical_scheme(name) for name in ("iob1", "bio", "IOBES", "BIOLU", "None")] == [
-        IOB1,
-        IOB2,
-        BIOES,
-        BILOU,
-        NONE,
-    ]
+def test_scheme_without_spans_is_rejected():
     with pytest.raises(
-        ConfigError, match=r"Unknown tag scheme 'IOB3'\. Expected one of: IOB1, IOB2, BIOES"
+        ConfigError, match=r"the scheme 'IOB3' have no spans\. Expected one of: IOB1, IOB2, BIOES"
     ):
         to_spans(["O"], "IOB3")
-    with pytest.raises(ConfigError, match="Tags cannot be converted to spans without a tag scheme"):
+    with pytest.raises(ConfigError, match="the scheme 'none' have no spans"):
         to_spans(["NN"], NONE)
 
 
@@ -270,13 +262,6 @@ def test_tag_sequence_is_allowed_exactly_if_it_is_well_formed(scheme, length):
         well_formed = from_spans(to_spans(sentence, scheme), length, scheme) == sentence
         assert bool(is_allowed) == well_formed
         assert is_well_formed(sentence, scheme) == well_formed
-
-
-def test_all_tag_sequences_are_allowed_without_a_scheme():
-    masks = allowed_transitions(NONE, ["NN", "DT"])
-    assert all(mask.all() for mask in masks)
-    assert [tuple(mask.shape) for mask in masks] == [(2,), (2, 2), (2,)]
-    assert is_well_formed(["NN"], NONE)
 
 
 def test_all_tags_contains_every_tag_of_the_scheme_for_each_label():

@@ -171,9 +171,9 @@ class SemanticRoles(TagPredictor[Frames, PredictedFrames]):
             correct=sum(len(of_gold & of_predicted) for of_gold, of_predicted in pairs),
         )
         return {
-            "span_precision": by_span.precision,
-            "span_recall": by_span.recall,
-            "span_f1": by_span.f1,
+            "span_precision": by_span.total.precision,
+            "span_recall": by_span.total.recall,
+            "span_f1": by_span.total.f1,
             "predicate_f1": predicates.f1,
         }
 

@@ -12,9 +12,6 @@ from torch import Tensor, nn
 
 from elmo.errors import ConfigError
 
-# Score of forbidden transitions in training. It makes their probability negligible, but keeps the
-# loss finite for gold sequences with forbidden transitions, which do occur in real data.
-FORBIDDEN = -1e4
 # Score of impossible transitions where -inf would result in NaN.
 IMPOSSIBLE = -1e30
 # Maximum number of elements in the transition matrices of a batch for which a GPU combines the
@@ -23,7 +20,7 @@ MAX_PARALLEL_SIZE = 2**26
 
 
 class _Edges(NamedTuple):
-    """Start, transition and end scores of a CRF, with constraints applied."""
+    """Start, transition and end scores of a CRF."""
 
     start: Tensor
     transitions: Tensor
@@ -31,7 +28,7 @@ class _Edges(NamedTuple):
 
 
 class CRF(nn.Module):
-    """Linear-chain CRF: likelihood, marginals and decoding of tag sequences.
+    """Linear-chain CRF: likelihood and decoding of tag sequences.
 
     Emissions have the shape (batch, time, tags), masks the shape (batch, time). A mask is True at
     words and False at padding. Each row has at least one word and is padded on the right. Values at
@@ -48,28 +45,18 @@ class CRF(nn.Module):
     end_allowed: Tensor | None
 
     def __init__(
-        self,
-        n_tags: int,
-        constraints: tuple[Tensor, Tensor, Tensor] | None = None,
-        constrain_training: bool = False,
+        self, n_tags: int, constraints: tuple[Tensor, Tensor, Tensor] | None = None
     ) -> None:
         """Initialize all scores with 0.
 
-        Args:
-            n_tags: Number of distinct tags.
-            constraints: Boolean masks of the allowed first tags, (tags,), transitions,
-                (tags, tags), and last tags, (tags,), as returned by `spans.allowed_transitions`.
-                `decode` only returns allowed sequences. Constraints are not saved with the weights.
-            constrain_training: Whether the constraints also apply in training: forbidden sequences
-                get a probability close to 0.
+        The constraints are boolean masks of the allowed first tags, (tags,), transitions, (tags,
+        tags), and last tags, (tags,), as returned by `spans.allowed_transitions`. They only apply
+        to `decode`, and are not saved with the weights.
         """
         super().__init__()
         if n_tags < 1:
             raise ConfigError(f"n_tags must be at least 1 (got {n_tags}).")
-        if constrain_training and constraints is None:
-            raise ConfigError("constrain_training=True requires constraints.")
         self.n_tags = n_tags
-        self.constrain_training = constrain_training
         self.transitions = nn.Parameter(torch.zeros(n_tags, n_tags))
         self.start = nn.Parameter(torch.zeros(n_tags))
         self.end = nn.Parameter(torch.zeros(n_tags))
@@ -88,13 +75,7 @@ class CRF(nn.Module):
     # ------------------------------------------------------------------------- training
 
     def loss(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Return the negative log likelihood of the gold tags, averaged over sentences.
-
-        Args:
-            emissions: Tag scores of each word, (batch, time, tags).
-            tags: Gold tag indices, (batch, time); values at padding are ignored.
-            mask: True at words, (batch, time).
-        """
+        """Return the negative log likelihood of the tags (batch, time), averaged over sentences."""
         return (self.log_partition(emissions, mask) - self.score(emissions, tags, mask)).mean()
 
     def score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
@@ -105,7 +86,7 @@ class CRF(nn.Module):
                 f"tags must have the shape {tuple(mask.shape)} (got {tuple(tags.shape)})."
             )
         with _full_precision(emissions):
-            emissions, edges = self._prepare(emissions, mask, self._forbidden_in_training())
+            emissions, edges = self._prepare(emissions, mask)
             tags = torch.where(mask, tags, 0)
             tag_scores = emissions.gather(2, tags[:, :, None]).squeeze(2)
             steps = edges.transitions[tags[:, :-1], tags[:, 1:]]
@@ -118,50 +99,21 @@ class CRF(nn.Module):
         """Return the log partition function of each sentence, (batch,)."""
         self._check(emissions, mask)
         with _full_precision(emissions):
-            emissions, edges = self._prepare(emissions, mask, self._forbidden_in_training())
+            emissions, edges = self._prepare(emissions, mask)
             size = mask.numel() * self.n_tags**2
             if emissions.device.type == "cuda" and size <= MAX_PARALLEL_SIZE:
                 last = _last_in_parallel(emissions, mask, edges)
             else:
-                last = _forward(emissions, mask, edges)[-1]
+                last = _forward(emissions, mask, edges)
             return (last + edges.end).logsumexp(dim=1)
 
     # ------------------------------------------------------------------------- predictions
-
-    def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Return the marginal probability of each tag at each word.
-
-        With `constrain_training`, only allowed sequences are considered.
-
-        Args:
-            emissions: Tag scores of each word, (batch, time, tags).
-            mask: True at words, (batch, time).
-
-        Returns:
-            Probabilities, (batch, time, tags); 0 at padding.
-        """
-        self._check(emissions, mask)
-        with _full_precision(emissions):
-            emissions, edges = self._prepare(emissions, mask, self._forbidden_in_training())
-            before = torch.stack(_forward(emissions, mask, edges), dim=1)
-            after = torch.stack(_backward(emissions, mask, edges), dim=1)
-            total = (before[:, -1] + edges.end).logsumexp(dim=1)
-            probabilities = (before + after - total[:, None, None]).exp()
-            return torch.where(mask[:, :, None], probabilities, 0)
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, mask: Tensor) -> list[list[int]]:
         """Return the highest-scoring allowed tag sequence of each sentence (Viterbi decoding).
 
-        Args:
-            emissions: Tag scores of each word, (batch, time, tags).
-            mask: True at words, (batch, time).
-
-        Returns:
-            For each sentence, one tag index per word.
-
-        Raises:
-            ConfigError: The mask has padding before a word, or the constraints allow no sequence.
+        It is an error if the constraints allow no sequence, or if there is padding before a word.
         """
         self._check(emissions, mask)
         if not (mask[:, 0].all() and (mask[:, 1:] <= mask[:, :-1]).all()):
@@ -169,8 +121,14 @@ class CRF(nn.Module):
                 "Each row of mask must be True at the words of the sentence and False after them."
             )
         with _full_precision(emissions):
-            # Use -inf, because large emissions could outweigh the finite score used in training.
-            emissions, edges = self._prepare(emissions, mask, float("-inf"))
+            emissions, edges = self._prepare(emissions, mask)
+            limits = (self.start_allowed, self.transitions_allowed, self.end_allowed)
+            edges = _Edges(
+                *(
+                    score if limit is None else torch.where(limit, score, float("-inf"))
+                    for score, limit in zip(edges, limits, strict=True)
+                )
+            )
             scores = edges.start + emissions[:, 0]
             stay = torch.arange(self.n_tags, device=scores.device).expand_as(scores)
             pointers: list[Tensor] = []
@@ -193,30 +151,12 @@ class CRF(nn.Module):
 
     # ------------------------------------------------------------------------- helpers
 
-    def _forbidden_in_training(self) -> float | None:
-        return FORBIDDEN if self.constrain_training else None
-
-    def _prepare(
-        self, emissions: Tensor, mask: Tensor, forbidden: float | None
-    ) -> tuple[Tensor, _Edges]:
-        """Return the scores in at least float32, with padding set to 0 and constraints applied.
-
-        Args:
-            emissions: Tag scores of each word, (batch, time, tags), in any floating-point dtype.
-            mask: True at words, (batch, time).
-            forbidden: Score that replaces the learned score of a forbidden tag or transition; None
-                to ignore the constraints.
-        """
+    def _prepare(self, emissions: Tensor, mask: Tensor) -> tuple[Tensor, _Edges]:
+        """Return the scores in at least float32, with padding set to 0."""
         dtype = torch.promote_types(emissions.dtype, torch.float32)
-        limits = (self.start_allowed, self.transitions_allowed, self.end_allowed)
-        scores = [score.to(dtype) for score in (self.start, self.transitions, self.end)]
-        if forbidden is not None:
-            scores = [
-                score if limit is None else torch.where(limit, score, forbidden)
-                for score, limit in zip(scores, limits, strict=True)
-            ]
+        edges = _Edges(*(score.to(dtype) for score in (self.start, self.transitions, self.end)))
         # A NaN at padding would make gradients NaN, although no result depends on it.
-        return torch.where(mask[:, :, None], emissions.to(dtype), 0), _Edges(*scores)
+        return torch.where(mask[:, :, None], emissions.to(dtype), 0), edges
 
     def _check(self, emissions: Tensor, mask: Tensor) -> None:
         if emissions.ndim != 3 or emissions.shape[2] != self.n_tags or 0 in emissions.shape:
@@ -231,16 +171,16 @@ class CRF(nn.Module):
             )
 
 
-def _forward(emissions: Tensor, mask: Tensor, edges: _Edges) -> list[Tensor]:
-    """Return the forward scores: one tensor per time step, (batch, tags).
+def _forward(emissions: Tensor, mask: Tensor, edges: _Edges) -> Tensor:
+    """Return the forward scores of the last word, (batch, tags).
 
     The forward score of a tag is the log-sum-exp of the scores of all partial sequences that end
-    with this tag. At padding, the scores of the last word are repeated.
+    with this tag.
     """
-    sums = [edges.start + emissions[:, 0]]
+    sums = edges.start + emissions[:, 0]
     for time in range(1, emissions.shape[1]):
-        longer = (sums[-1][:, :, None] + edges.transitions).logsumexp(dim=1) + emissions[:, time]
-        sums.append(torch.where(mask[:, time, None], longer, sums[-1]))
+        longer = (sums[:, :, None] + edges.transitions).logsumexp(dim=1) + emissions[:, time]
+        sums = torch.where(mask[:, time, None], longer, sums)
     return sums
 
 
@@ -275,21 +215,6 @@ def _log_matmul(left: Tensor, right: Tensor) -> Tensor:
     product = (left - row_max).exp() @ (right - column_max).exp()
     smallest = torch.finfo(product.dtype).tiny
     return product.clamp(min=smallest).log() + row_max + column_max
-
-
-def _backward(emissions: Tensor, mask: Tensor, edges: _Edges) -> list[Tensor]:
-    """Return the backward scores: one tensor per time step, (batch, tags).
-
-    The backward score of a tag is the log-sum-exp of the scores of all continuations after this
-    tag. It does not include the emission of the current word.
-    """
-    last = edges.end.expand_as(emissions[:, 0])
-    sums = [last]
-    for time in range(emissions.shape[1] - 1, 0, -1):
-        after = (sums[-1] + emissions[:, time])[:, None, :]
-        longer = (edges.transitions + after).logsumexp(dim=2)
-        sums.append(torch.where(mask[:, time, None], longer, last))
-    return sums[::-1]
 
 
 def _full_precision(emissions: Tensor) -> torch.autocast:

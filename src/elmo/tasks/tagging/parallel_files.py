@@ -14,11 +14,8 @@ def read_parallel(
 ) -> list[Example[tuple[str, ...]]]:
     """Read a file of words, such as KMOU's `train.words.txt`, and the parallel file of tags.
 
-    Args:
-        path: File with one sentence per line, words separated by spaces.
-        tags: File with the tags of one sentence per line. Default: `path` with `words` replaced by
-            `tags` in the file name.
-        encoding: Encoding of both files. Default: UTF-8, or UTF-16 with a byte order mark.
+    Both have one sentence per line, separated by spaces. The default name of the tags is that of
+    the words with `tags` in place of `words`.
     """
     tags_path = Path(tags) if tags is not None else find_tags_file(path)
     if tags_path is None:

@@ -21,9 +21,6 @@ class SpanScores:
     of all labels, with counts; `labels` are sorted.
     """
 
-    precision: float
-    recall: float
-    f1: float
     accuracy: float
     total: Score
     labels: dict[str, Score]
@@ -54,9 +51,6 @@ def span_scores(
         gold=n_gold.total(), predicted=n_predicted.total(), correct=n_correct.total()
     )
     return SpanScores(
-        precision=total.precision,
-        recall=total.recall,
-        f1=total.f1,
         accuracy=n_correct_tags / n,
         total=total,
         labels=scores_by_label(n_gold, n_predicted, n_correct),

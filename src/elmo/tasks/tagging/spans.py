@@ -31,7 +31,6 @@ SCHEMES = (IOB1, IOB2, BIOES, BILOU)
 
 OUTSIDE = "O"
 _PREFIXES = {IOB1: "BI", IOB2: "BI", BIOES: "BIESLU", BILOU: "BILUES"}
-_ALIASES = {"BIO": IOB2, "IOBES": BIOES, "BIOLU": BILOU}
 _BILOU_TO_BIOES = {"L": "E", "U": "S"}
 
 
@@ -63,16 +62,6 @@ class _Tag(NamedTuple):
     label: str
 
 
-def canonical_scheme(name: str) -> str:
-    """Return the canonical name of a scheme; names and aliases are case-insensitive."""
-    if name.lower() == NONE:
-        return NONE
-    scheme = _ALIASES.get(name.upper(), name.upper())
-    if scheme not in SCHEMES:
-        raise ConfigError(f"Unknown tag scheme {name!r}. Expected one of: {', '.join(SCHEMES)}.")
-    return scheme
-
-
 def detect_scheme(sentences: Sequence[Sequence[str]], default: str = IOB2) -> str:
     """Detect the tag scheme.
 
@@ -80,12 +69,8 @@ def detect_scheme(sentences: Sequence[Sequence[str]], default: str = IOB2) -> st
     to the same spans. If only a minority of the tags lack a span prefix, they are an error:
     otherwise, a single typo would change the interpretation of all tags.
 
-    Args:
-        sentences: Tags of each sentence.
-        default: Scheme to return if the tags fit IOB1 and IOB2 equally well.
-
-    Returns:
-        `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` if the tags do not encode spans.
+    Returns `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` if the tags do not encode spans; the default
+    if they fit IOB1 and IOB2 equally well.
     """
     counts = Counter(tag for sentence in sentences for tag in sentence)
     plain = {tag: n for tag, n in counts.items() if _parse(tag, BIOES) is None}
@@ -134,7 +119,7 @@ def to_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[
 
 def to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
     """Return the spans of a sentence; ill-formed sequences are parsed as by conlleval."""
-    scheme = _span_scheme(scheme)
+    _check_scheme(scheme)
     spans: list[Span] = []
     start = 0
     previous = _Tag(OUTSIDE, "")
@@ -155,7 +140,7 @@ def to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
 
 def from_spans(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
     """Convert spans, which must not overlap, to tags, one per word."""
-    scheme = _span_scheme(scheme)
+    _check_scheme(scheme)
     tags = [OUTSIDE] * length
     previous: Span | None = None
     for span in sorted(spans):
@@ -189,28 +174,19 @@ def span_labels(tags: Iterable[str]) -> set[str]:
 
 def all_tags(labels: Iterable[str], scheme: str) -> list[str]:
     """Return all tags of a scheme for the given span labels, and O, in sorted order."""
-    prefixes = _PREFIXES[_span_scheme(scheme)][:4]  # without the accepted aliases
+    prefixes = _PREFIXES[scheme][:4]  # without the accepted aliases
     tags = {f"{prefix}-{label}" if label else prefix for label in labels for prefix in prefixes}
     return sorted({OUTSIDE} | tags)
 
 
 def allowed_transitions(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the tag transitions that a scheme allows, as constraints for decoding.
+    """Return the transitions between distinct tags that a scheme allows, as boolean masks.
 
-    Args:
-        scheme: Scheme of the tags; `none` allows everything.
-        tags: The distinct tags, ordered by id.
-
-    Returns:
-        Three boolean masks: whether a sentence may begin with each tag, (tags,); whether each tag
-        (row) may be followed by each other tag (column), (tags, tags); and whether a sentence may
-        end with each tag, (tags,).
+    They are whether a sentence may begin with each tag, (tags,); whether each tag (row) may be
+    followed by each other tag (column), (tags, tags); and whether a sentence may end with each tag,
+    (tags,).
     """
-    scheme = canonical_scheme(scheme)
-    if scheme == NONE:
-        n = len(tags)
-        everything = torch.ones(n, dtype=torch.bool)
-        return everything, torch.ones(n, n, dtype=torch.bool), everything.clone()
+    _check_scheme(scheme)
     parsed = [_require(tag, scheme) for tag in tags]
     edge = _Tag(OUTSIDE, "")
     start = torch.tensor([_may_follow(edge, tag, scheme) for tag in parsed])
@@ -224,7 +200,6 @@ def misplaced_tags(tags: Sequence[str], scheme: str) -> list[int]:
 
     A sentence that ends inside a span, which only BIOES and BILOU can express, is not reported.
     """
-    scheme = _span_scheme(scheme)
     pairs = pairwise(_require(tag, scheme) for tag in (OUTSIDE, *tags))
     return [
         index for index, (tag, after) in enumerate(pairs) if not _may_follow(tag, after, scheme)
@@ -233,9 +208,6 @@ def misplaced_tags(tags: Sequence[str], scheme: str) -> list[int]:
 
 def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
     """Whether the tags of a sentence form a valid sequence in the scheme."""
-    scheme = canonical_scheme(scheme)
-    if scheme == NONE:
-        return True
     parsed = [_require(tag, scheme) for tag in (OUTSIDE, *tags, OUTSIDE)]
     return all(_may_follow(tag, after, scheme) for tag, after in pairwise(parsed))
 
@@ -294,11 +266,8 @@ def _require(tag: str, scheme: str) -> _Tag:
     return parsed
 
 
-def _span_scheme(name: str) -> str:
-    scheme = canonical_scheme(name)
-    if scheme == NONE:
+def _check_scheme(scheme: str) -> None:
+    if scheme not in SCHEMES:
         raise ConfigError(
-            "Tags cannot be converted to spans without a tag scheme. Expected one of: "
-            f"{', '.join(SCHEMES)}."
+            f"Tags with the scheme {scheme!r} have no spans. Expected one of: {', '.join(SCHEMES)}."
         )
-    return scheme

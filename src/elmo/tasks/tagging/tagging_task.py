@@ -169,9 +169,9 @@ class Tagging(TagPredictor[Tags, Tags]):
         by_span = span_scores(tags, answers, self.scheme)
         return {
             "accuracy": by_span.accuracy,
-            "span_precision": by_span.precision,
-            "span_recall": by_span.recall,
-            "span_f1": by_span.f1,
+            "span_precision": by_span.total.precision,
+            "span_recall": by_span.total.recall,
+            "span_f1": by_span.total.f1,
         }
 
     def report(self, examples: Sequence[Example[Tags]], answers: Sequence[Tags]) -> LabelReport:
