@@ -74,12 +74,8 @@ class Progress:
     ) -> None:
         """Set up the progress display, which is not shown yet.
 
-        Args:
-            description: Label of the bar.
-            total: Total number of units, or None if unknown.
-            unit: Name of the unit, in the plural.
-            show: Whether to show progress. If False, nothing is printed.
-            done: Number of units already completed, which do not count in the ETA.
+        The total is None if unknown. Units `done` before do not count in the ETA. The unit is a
+        plural.
         """
         self.description = description
         self.total = total

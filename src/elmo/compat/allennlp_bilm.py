@@ -146,17 +146,10 @@ class TokenEmbedder(nn.Module):
         return {"mask": mask, "token_embedding": functional.embedding(index, self.encode(rows))}
 
     def distinct_rows(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Add boundary tokens to character ids.
+        """Add boundary tokens to character ids, (batch, time, 50).
 
-        Args:
-            inputs: Character ids without boundary tokens, (batch, time, 50).
-
-        Returns:
-            Distinct rows of ids, and the row index and the mask of each position, both (batch,
-            time + 2).
-
-        Raises:
-            InputError: The ids are not integers of shape (batch, time, 50).
+        Returns distinct rows of ids, and the row index and the mask of each position, both (batch,
+        time + 2).
         """
         _check_ids(inputs)
         begin, end = self.boundary_rows()
@@ -166,9 +159,7 @@ class TokenEmbedder(nn.Module):
 
     def encode(self, rows: Tensor) -> Tensor:
         """Return the vectors of rows of character ids, (rows, dim)."""
-        weights: dict[str, Tensor] = {
-            name: self.get_parameter(allennlp_name) for name, allennlp_name in self._names.items()
-        }
+        weights = _weights(self, self._names)
         vectors: Tensor = self._bilm(
             weights, lambda bilm, kernels: bilm.encoder(rows, kernels=kernels)
         )
@@ -187,17 +178,7 @@ class ElmoCharacterEncoder(TokenEmbedder):
     def __init__(
         self, options_file: str | Path | None, weight_file: str | Path, requires_grad: bool = False
     ) -> None:
-        """Load the character encoder.
-
-        Args:
-            options_file: Path of options.json. Default: found with the weights.
-            weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
-                model or a folder.
-            requires_grad: Whether the weights are trained.
-
-        Raises:
-            FormatError: A path is a URL, or the model does not read byte characters.
-        """
+        """Load the character encoder; the arguments are those of `ElmoBiLM`."""
         super().__init__(load_bilm(options_file, weight_file), requires_grad)
 
 
@@ -298,16 +279,11 @@ class ElmoBiLM(nn.Module):
             output = self._run(self._token_embedder.encode(rows), index, mask)
         return {"activations": list(output.layers), "mask": output.mask}
 
-    def _weights(self) -> dict[str, Tensor]:
-        return {
-            name: self.get_parameter(allennlp_name) for name, allennlp_name in self._names.items()
-        }
-
     def _run(self, table: Tensor, index: Tensor, mask: Tensor) -> BiLMOutput:
         state = self._elmo_lstm.get(index.shape[0])
         lengths = mask.sum(dim=1).tolist()
         output: BiLMOutput = self._bilm(
-            self._weights(),
+            _weights(self, self._names),
             lambda bilm, kernels: bilm.contextualize(
                 table, index, mask, state, lengths, kernels=kernels
             ),
@@ -343,6 +319,11 @@ def add_boundaries(ids: Tensor, real: Tensor, begin: Tensor, end: Tensor) -> Ten
     extended[:, 0] = begin
     extended[torch.arange(batch, device=ids.device), real.sum(dim=1) + 1] = end
     return extended
+
+
+def _weights(module: nn.Module, names: dict[str, str]) -> dict[str, Tensor]:
+    """Return the weights by their names in `ELMoNetwork`; the values are AllenNLP's names."""
+    return {name: module.get_parameter(allennlp_name) for name, allennlp_name in names.items()}
 
 
 def _register_parameter(module: nn.Module, name: str, value: nn.Parameter) -> None:

@@ -42,15 +42,9 @@ class LoadedBiLM(NamedTuple):
 
 
 def load_bilm(options_file: str | Path | None, weight_file: str | Path) -> LoadedBiLM:
-    """Read a biLM for the AllenNLP classes.
+    """Read a biLM for the AllenNLP classes; see `Elmo` for the arguments.
 
-    Args:
-        options_file: Path of options.json; None if it is found with the weights.
-        weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
-            model or a folder.
-
-    Raises:
-        FormatError: A path is a URL, or the model does not read byte characters.
+    URLs, and models that do not read byte characters, are errors.
     """
     if options_file is None:
         model = read(weight_file)

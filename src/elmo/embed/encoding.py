@@ -78,24 +78,11 @@ class EncodingRun:
         cache: WordCache | None = None,
         engines: EngineSlot | None = None,
     ) -> None:
-        """Prepare an encoding run.
+        """Prepare an encoding run; `ELMo.encode` documents layers, batch size, precision and cache.
 
-        Args:
-            network: Network to run; its weights are not changed.
-            mapper: Mapper from words to ids.
-            layers: "average", "mix", "top", "all" or a layer number.
-            batch_size: Maximum number of sentences per batch. Default: chosen per device.
-            precision: Dtype of the computation or its name, "int8", "int8x3" or "auto". Default:
-                the dtype of the weights.
-            keep_on_device: Whether to return tensors on the device, in the precision of the
-                computation, instead of NumPy arrays.
-            host_dtype: Dtype of the returned arrays, float32 or float16. With float16, encoding
-                raises `VectorOverflow` if a value becomes infinite.
-            cache: Cache of context-independent word vectors.
-            engines: Engines of the network. Default: separate ones for this run.
-
-        Raises:
-            ConfigError: An argument is invalid.
+        With `keep_on_device`, tensors are returned instead of arrays. With the host dtype float16,
+        encoding raises `VectorOverflow` if a value becomes infinite. By default, the run has its
+        own engines of the network.
         """
         size = as_integer(batch_size)
         if batch_size is not None and (size is None or size < 1):

@@ -144,14 +144,10 @@ def divide_into_tasks(
 ) -> Iterator[ShardTask]:
     """Read all texts once and divide them into tasks.
 
-    Args:
-        texts: Input texts in order.
-        shard_words: Number of words per task; a task ends with the line that reaches this number.
-        split: Tokenizer, applied to a sample of lines to estimate the number of words. If None,
-            whitespace-separated words are counted.
-        report: Progress callback; receives the number of file bytes read since the last call.
-        text_of: Function that returns the text of a line whose words are counted. Default: the line
-            itself.
+    A task ends with the line that reaches `shard_words`. The tokenizer is applied to a sample of
+    lines to estimate the number of words; if None, whitespace-separated words are counted.
+    `text_of` returns the text of a line, by default the line itself. `report` receives the number
+    of file bytes read since the last call.
     """
     draft = _Draft(0, 0)
     for number, text in enumerate(texts):

@@ -58,17 +58,9 @@ class ParquetWriter:
         names: Sequence[str] = (),
         line_is_integer: bool = True,
     ) -> None:
-        """Open the file.
+        """Open the file; `vector_writers.open_shard` documents the arguments.
 
-        Args:
-            path: File to write.
-            all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
-            storage: Dtype of the stored vectors, float16 or float32.
-            first_sentence: Number of the first sentence.
-            is_shard: Whether the file is a shard, for which smaller row groups are used.
-            pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
-            names: Names of further columns, which contain strings, except for `line`.
-            line_is_integer: Whether the column `line` contains integers instead of strings.
+        A shard has smaller row groups. The columns `names` contain strings, except for `line`.
         """
         self._integer_names = (LINE,) if line_is_integer else ()
         columns = [

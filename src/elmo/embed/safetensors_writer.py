@@ -42,15 +42,7 @@ class SafetensorsWriter:
         pooled: bool = False,
         shape: tuple[int, ...] = (0,),
     ) -> None:
-        """Open the file.
-
-        Args:
-            path: File to write.
-            all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
-            storage: Dtype of the stored vectors, float16 or float32.
-            pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
-            shape: Shape of the vectors of one word, in case that there are no sentences.
-        """
+        """Open the file; `vector_writers.open_shard` documents the arguments."""
         self.all_layers = all_layers
         self.pooled = pooled
         self.storage = storage

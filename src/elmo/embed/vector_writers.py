@@ -66,15 +66,10 @@ class HDF5Writer:
         sentence_keys: bool = False,
         first_sentence: int = 0,
     ) -> None:
-        """Open the file.
+        """Open the file; `index_sentences` writes `sentence_to_index`.
 
-        Args:
-            path: File to write.
-            index_sentences: Whether to write `sentence_to_index`.
-            store_words: Whether to write the words; AllenNLP does not.
-            sentence_keys: Whether to use the lines as dataset keys, which AllenNLP supports as an
-                option; call `check_sentence_keys` first.
-            first_sentence: Number of the first sentence.
+        AllenNLP does not store words. As an option, it supports the lines as dataset keys; call
+        `check_sentence_keys` first.
         """
         self.sentence_keys = sentence_keys
         self._file = HDF5File(path)
@@ -189,16 +184,8 @@ def open_vector_file(
 ) -> Iterator[VectorWriter]:
     """Open a writer for a file, which appears under its final name only once it is complete.
 
-    Args:
-        path: File to write; its extension determines the format.
-        all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
-        index_sentences: Whether to write `sentence_to_index` (HDF5 only).
-        pooled: Whether there is one vector per sentence, of shape (dim,) or (layers, dim).
-        names: Names of the values carried with each sentence.
-
-    Raises:
-        ConfigError: The extension is unknown.
-        OutputError: The file cannot be written.
+    The extension determines the format. `index_sentences` writes `sentence_to_index` (HDF5 only);
+    `open_shard` documents the other arguments.
     """
     makers: dict[str, Callable[[Path], VectorWriter]] = {
         ".parquet": lambda partial: ParquetWriter(

@@ -158,11 +158,11 @@ def measure(
 ) -> Tensor:
     """Sum the losses and counts from which `perplexity_of` computes the perplexity.
 
-    If several processes each read a part of the text, their results can be added.
+    If several processes each read a part of the text, their results can be added. The model is
+    switched to evaluation mode and to kernels for fixed weights during the call.
 
     Args:
-        model: Language model. It is switched to evaluation mode and to kernels for fixed weights
-            during the call.
+        model: Language model.
         softmax: Softmax of the model.
         tables: Tables for the words in the text.
         segments: BPTT segments that cover the text once.

@@ -44,14 +44,9 @@ _MAX_LISTED = 8
 def find_checkpoint(path: Path) -> Path:
     """Return the prefix of a checkpoint: its path without `.index`.
 
-    Args:
-        path: A folder, any file of the checkpoint (`.index`, `.data-…`, `.meta` or the text file
-            `checkpoint`), or the prefix itself. In a folder, the text file `checkpoint` names the
-            checkpoint. Without that file, the only `.index` or the one with the highest step is
-            used.
-
-    Raises:
-        FormatError: There is no index file, or it is ambiguous which one is the newest.
+    The path is a folder, any file of the checkpoint (`.index`, `.data-…`, `.meta` or the text file
+    `checkpoint`), or the prefix itself. In a folder, the text file `checkpoint` names the
+    checkpoint. Without that file, the only `.index` or the one with the highest step is used.
     """
     if os.path.isdir(path):
         return _find_in_folder(path)

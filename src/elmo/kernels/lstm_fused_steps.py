@@ -323,9 +323,8 @@ class Backward:
     def _initial_parts(self) -> Tensor:
         """Return a buffer for state gradients that contains the gradient of the final state.
 
-        Returns:
-            Buffer, (parts, directions, slots, batch, width). A joint product also computes the
-            input gradient and has one slot per step; otherwise all steps share one slot.
+        Its shape is (parts, directions, slots, batch, width). A joint product also computes the
+        input gradient and has one slot per step; otherwise all steps share one slot.
         """
         shape, tile = self.shape, self.plan.recurrent
         n_slots, width = (shape.n_steps + 1, shape.width) if self.plan.joint else (1, shape.out)

@@ -128,19 +128,13 @@ def round_up(n: int, multiple: int) -> int:
 
 
 def split_range(n: int, multiple: int, work: int) -> list[tuple[int, int]]:
-    """Split a range into parts to be processed by several threads.
+    """Split a range from 0 to `n` into parts (start, end) to be processed by several threads.
 
-    A range with very little work is not split, and a range with little work is split into two parts
-    per thread. Otherwise the parts get smaller toward the end of the range, down to MIN_TASK_WORK,
-    so that all threads finish at about the same time even if some are slower.
-
-    Args:
-        n: Size of the range, which starts at 0.
-        multiple: The size of every part except the last is a multiple of this.
-        work: Number of operations (multiplications, additions or writes) per element of the range.
-
-    Returns:
-        Start and end of each part.
+    The size of every part except the last is a multiple of `multiple`; `work` is the number of
+    operations per element. A range with very little work is not split, and a range with little work
+    is split into two parts per thread. Otherwise the parts get smaller toward the end of the range,
+    down to MIN_TASK_WORK, so that all threads finish at about the same time even if some are
+    slower.
     """
     n_threads = torch.get_num_threads()
     n_parts = 2 * n_threads if n_threads > 1 and n * work >= MIN_THREADED_WORK else 1

@@ -101,10 +101,6 @@ def pad_vocabulary(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Pad a softmax to a multiple of 8 rows with words of probability 0.
 
     Fast matrix products on tensor cores require this alignment.
-
-    Args:
-        weight: Weights, (words, dim).
-        bias: Biases, (words,).
     """
     n_missing = -len(weight) % 8
     if not n_missing:
@@ -127,13 +123,8 @@ class Candidates:
 def draw_candidates(n_candidates: int, n_words: int, seed: tuple[int, ...]) -> Candidates:
     """Sample distinct words with `P(k) = (ln(k + 2) - ln(k + 1)) / ln(n_words + 1)`.
 
-    Words are drawn with replacement until there are enough distinct ones. The result includes the
-    number of draws.
-
-    Args:
-        n_candidates: Number of distinct words to sample, less than `n_words`.
-        n_words: Size of the vocabulary, which is sorted by decreasing frequency.
-        seed: Random seed. The same seed returns the same words.
+    The vocabulary of `n_words` is sorted by decreasing frequency. Words are drawn with replacement
+    until there are enough distinct ones; the result includes the number of draws.
     """
     generator = np.random.default_rng(seed)
     draws = np.zeros(0, dtype=np.int64)

@@ -94,13 +94,9 @@ class TextCheck:
     ) -> None:
         """Start with an empty sample.
 
-        Args:
-            tokenizer: Name of the tokenizer; None splits at white space.
-            pretokenized: Whether the user states that the words are separated by spaces.
-            remedy: What to do if raw text is split at spaces for lack of a tokenizer.
-            language: Language of the model, as a code or a name; None if it is not known.
-            finds_paragraphs: Whether to report lines of several sentences, which --sentences split
-                would split.
+        `remedy` is what to do if raw text is split at spaces for lack of a tokenizer. The language
+        of the model is a code or a name. `finds_paragraphs` reports lines of several sentences,
+        which --sentences split would split.
         """
         self._tokenizer = tokenizer
         self._pretokenized = pretokenized

@@ -318,13 +318,11 @@ def _mark_spans() -> str:
 def _english_pattern() -> re.Pattern[str]:
     """Compile the English rules into one pattern whose matches are the words.
 
-    Alternatives are listed in order of preference. For linear running time, each alternative
-    consumes the text it scans, scans a bounded number of characters, or scans text that is not
-    scanned from any other word start. Possessive quantifiers are applied only to single characters,
-    because on groups they are broken before Python 3.11.5.
-
-    Returns:
-        A pattern without capturing groups, so that `findall` returns the words themselves.
+    It has no capturing groups, so that `findall` returns the words themselves. Alternatives are
+    listed in order of preference. For linear running time, each alternative consumes the text it
+    scans, scans a bounded number of characters, or scans text that is not scanned from any other
+    word start. Possessive quantifiers are applied only to single characters, because on groups they
+    are broken before Python 3.11.5.
     """
     # Soft hyphens and zero-width (non-)joiners are part of the word around them.
     marks = _mark_spans() + "\u00ad\u200c\u200d"

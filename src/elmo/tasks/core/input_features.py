@@ -85,14 +85,9 @@ class TokenIndexer:
         has_characters: bool = False,
         ngrams: CharNgrams | None = None,
     ) -> None:
-        """Select the features.
+        """Select the features: layers of a frozen ELMo or ids for a fine-tuned one, and others.
 
-        Args:
-            layers: Layer source for a frozen ELMo.
-            mapper: Token mapper of a fine-tuned ELMo.
-            word_vector_rows: Row of each word in the word vector table, starting at 1.
-            has_characters: Whether to use characters as a feature.
-            ngrams: Character n-grams of a text to use; None for none.
+        `word_vector_rows` are the rows of words in the word vector table, starting at 1.
         """
         self.layers = layers
         self.mapper = mapper
@@ -110,11 +105,8 @@ class TokenIndexer:
     ) -> TokenBatch:
         """Convert texts to a batch that is padded on the right.
 
-        Args:
-            texts: Words of each text.
-            indicators: Indicator feature of each word, if the task has one.
-            text_indices: Index of each text in its document, if the batch contains only some of
-                the sentences of a document.
+        `indicators` are a feature of each word, if the task has one. `text_indices` are the indices
+        of the texts in their document, if the batch contains only some of its sentences.
         """
         layout = PackedBatch.from_lengths([len(text) for text in texts], text_indices)
         n_steps = layout.mask.shape[1]

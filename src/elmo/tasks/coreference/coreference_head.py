@@ -98,15 +98,11 @@ class CoreferenceHead(nn.Module):
         return TopSpans(spans, scores, links, antecedents.clamp(min=0))
 
     def _spans(self, x: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the vectors of all spans.
+        """Compute the vectors of all spans from word vectors, (words, dim).
 
-        Args:
-            x: Word vectors of the document, (words, dim).
-            sentences: Sentence index of each word, (words,).
-
-        Returns:
-            Span vectors, (words, max_mention_words, scorer_dim), and whether each span is within a
-            single sentence, (words, max_mention_words).
+        `sentences` is the sentence index of each word, (words,). Returns span vectors, (words,
+        max_mention_words, scorer_dim), and whether each span is within a single sentence, (words,
+        max_mention_words).
         """
         first, last = self.first(x), self.last(x)
         logits = self.attention(x).float()
@@ -157,9 +153,7 @@ class CoreferenceHead(nn.Module):
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Return the antecedent loss plus the mention loss, each per top span.
 
-        Args:
-            groups: The sentences of a document.
-            targets: Start, end and cluster index of each gold mention, (mentions, 3).
+        The targets are start, end and cluster index of each gold mention, (mentions, 3).
         """
         top = self(groups)
         gold = torch.full_like(top.scores, -1, dtype=torch.int64)
@@ -203,14 +197,7 @@ class CoreferenceHead(nn.Module):
 
 
 def _in_text_order(groups: Sequence[EncodedTexts]) -> tuple[Tensor, Tensor]:
-    """Return the word vectors of a document in text order, and the sentence index of each word.
-
-    Args:
-        groups: Encoded sentences of a document, in groups of similar length.
-
-    Returns:
-        Word vectors, (words, dim), and sentence indices, (words,).
-    """
+    """Return the word vectors of a document in text order, and the sentence index of each word."""
     words = torch.cat([x[layout.mask] for x, layout, _ in groups])
     sentence_indices = [
         layout.text_indices.unsqueeze(1).expand_as(layout.mask)[layout.mask]

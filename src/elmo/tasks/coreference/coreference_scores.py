@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmo.errors import InputError
+from elmo.tasks.core.label_scores import check_lengths
 from elmo.tasks.coreference.assignment import best_pairs
 
 # The mentions of one entity.
@@ -69,17 +70,11 @@ def cluster_scores(
 
     Raises `InputError` if the number of documents differs or a mention is in two clusters.
     """
-    if len(gold) != len(predicted):
-        raise InputError(
-            f"The number of documents differs: {len(gold)} in the gold data, {len(predicted)} in "
-            "the predictions."
-        )
+    check_lengths("documents", len(gold), len(predicted))
     muc, b3, ceafe, mentions = _ScoreSums(), _ScoreSums(), _ScoreSums(), _ScoreSums()
     for gold_clusters, predicted_clusters in zip(gold, predicted, strict=True):
-        in_gold, in_predicted = (
-            _cluster_indices(gold_clusters),
-            _cluster_indices(predicted_clusters),
-        )
+        in_gold = _cluster_indices(gold_clusters)
+        in_predicted = _cluster_indices(predicted_clusters)
         # Number of shared mentions of each pair of gold and predicted clusters.
         shared = Counter(
             (cluster, in_predicted[mention])

@@ -24,22 +24,11 @@ def read_jsonl(
     row_filter: RowFilter | None = None,
     encoding: str | None = None,
 ) -> list[Example[str | tuple[str, ...]]]:
-    """Read texts and labels from named fields.
+    """Read texts and labels from named fields; the arguments are those of `read_table`.
 
-    A text is a string or a list of words. A label is a string, a number, or a list with one tag per
-    word.
-
-    Args:
-        path: File with one record per line, or one JSON list of records.
-        text: Name of the text field, or several names if an example has several texts.
-        label: Name of the label field; None to read no labels.
-        id: Name of the field with the example id; records without this field are accepted.
-        split: Function that splits a text into words; should be the model's tokenizer.
-        empty: How to handle a text without words: raise an error (`error`), read it as the word
-            `.` so that scores count it (`keep`), or skip the example (`skip`).
-        row_filter: Predicate that selects the records to read; the texts of other records are not
-            checked. Default: read all records, and raise an error if there are none.
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    The file has one record per line, or one JSON list of records. A text is a string or a list of
+    words. A label is a string, a number, or a list with one tag per word. Records without the id
+    field are accepted.
     """
     names = [text] if isinstance(text, str) else list(text)
     examples: list[Example[str | tuple[str, ...]]] = []

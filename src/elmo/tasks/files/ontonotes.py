@@ -51,13 +51,12 @@ class Document:
 
 
 def document_files(path: Path) -> list[Path]:
-    """Return the document files for a path.
+    """Return the document files for a path: a file, or a directory with `*conll` files.
 
-    Args:
-        path: A file, or a directory with `*conll` files at any depth. If there are `*gold_conll`
-            files, only these are returned, because OntoNotes also contains automatically annotated
-            `*auto_conll` files. `DIRECTORY/train`, `DIRECTORY/dev` and `DIRECTORY/test` select the
-            first 80, the next 10 and the last 10 percent of the files, sorted by name.
+    If there are `*gold_conll` files, only these are returned, because OntoNotes also contains
+    automatically annotated `*auto_conll` files. `DIRECTORY/train`, `DIRECTORY/dev` and
+    `DIRECTORY/test` select the first 80, the next 10 and the last 10 percent of the files, sorted
+    by name.
     """
     folder, part = split_part(path)
     if not folder.is_dir():

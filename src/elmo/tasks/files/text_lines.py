@@ -27,15 +27,8 @@ NumberedLine = tuple[int, str]
 def read_text(path: Path, encoding: str | None = None) -> str:
     """Read a text file, which can be compressed (.gz, .bz2, .xz or .zst).
 
-    Args:
-        path: Path to the file.
-        encoding: Encoding of the text. Default: UTF-8, or UTF-16 if the file begins with its byte
-            order mark.
-
-    Raises:
-        ConfigError: The encoding is unknown.
-        FormatError: The file cannot be read or decoded, contains a zero byte, or uses only carriage
-            returns as line endings.
+    The default encoding is UTF-8, or UTF-16 if the file begins with its byte order mark. Zero
+    bytes, and carriage returns as the only line endings, are errors.
     """
     try:
         with path.open("rb") as raw, decompressed(path.name, raw) as file:

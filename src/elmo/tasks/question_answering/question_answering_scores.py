@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from elmo.errors import InputError
+from elmo.tasks.core.label_scores import check_lengths
 
 # Only ASCII punctuation, as in the official scorer.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -40,19 +41,12 @@ class AnswerScores:
 def answer_scores(
     gold: Sequence[Sequence[str]], predicted: Sequence[str], f1_unit: F1Unit = "words"
 ) -> AnswerScores:
-    """Score predicted answers.
+    """Score predicted answers; an empty string means no answer.
 
-    Args:
-        gold: Gold answers of each question; empty if the question is unanswerable. SQuAD 2.0 rules
-            apply if any question is unanswerable, otherwise SQuAD 1.1 rules.
-        predicted: Predicted answers in the same order; an empty string means no answer.
-        f1_unit: Unit of the overlap F1: words (SQuAD) or characters (KorQuAD).
+    An unanswerable question has no gold answers. SQuAD 2.0 rules apply if there are such questions,
+    otherwise SQuAD 1.1 rules. The unit of the overlap F1 is words (SQuAD) or characters (KorQuAD).
     """
-    if len(gold) != len(predicted):
-        raise InputError(
-            f"The number of questions differs: {len(gold)} in the gold data, {len(predicted)} in "
-            "the predictions."
-        )
+    check_lengths("questions", len(gold), len(predicted))
     if not gold:
         raise InputError("There are no answers to score.")
     has_unanswerable = not all(gold)

@@ -41,17 +41,9 @@ def read_pairs(
 ) -> list[Example[str | tuple[str, ...]]]:
     """Read labeled text pairs, skipping pairs without a majority label.
 
-    Known data sets (SNLI, MultiNLI, SICK, KLUE-NLI) are recognized by their column names; unknown
-    labels in them are an error.
-
-    Args:
-        path: A table, JSON lines, or one JSON list. `SICK.txt/train` selects a part of SICK.
-        text: Names of the two text columns. Default: the names in the known data sets.
-        label: Name of the label column. Default: the name in the known data sets.
-        split: Function that splits a text into words; should be the model's tokenizer.
-        empty: How to handle a text without words: raise an error (`error`), read it as the word
-            `.` so that scores count it (`keep`), or skip the example (`skip`).
-        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+    The file is a table or JSON records; `SICK.txt/train` selects a part of SICK. Known data sets
+    (SNLI, MultiNLI, SICK, KLUE-NLI) are recognized by their column names, which are the default;
+    unknown labels in them are an error. The other arguments are those of `read_table`.
     """
     if text is not None and (isinstance(text, str) or len(text) != 2):
         raise ConfigError(

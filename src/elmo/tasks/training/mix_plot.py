@@ -11,17 +11,10 @@ PLOT = "mixes.png"
 def draw_mixes(
     path: Path, shares: Mapping[str, Sequence[float]], layers: Sequence[int] | None = None
 ) -> Path | None:
-    """Draw a bar chart with one stacked bar per mix.
+    """Draw a bar chart with one stacked bar per mix, by name; the shares of its layers sum to 1.
 
-    Args:
-        path: Path of the PNG file.
-        shares: Layer shares of each mix, which sum to 1, by the name of the mix. All mixes have the
-            same number of layers.
-        layers: Layer numbers for the legend. Default: 0, 1, 2, ...
-
-    Returns:
-        The path; None if there are no mixes or if matplotlib is not installed. There is no warning
-        about matplotlib here, because drawing the training curves has already given one.
+    Returns None if there are no mixes or if matplotlib is not installed. There is no warning about
+    matplotlib here, because drawing the training curves has already given one.
     """
     if not shares:
         return None
