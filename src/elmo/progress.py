@@ -87,14 +87,12 @@ class Progress:
         self._bar: RichBar | None = None
 
     def __enter__(self) -> "Progress":
-        """Start showing progress."""
         self._started = self._last_line = time.monotonic()
         if self.show and sys.stderr.isatty():
             self._bar = RichBar(self.description, self.total, self.unit, self._before)
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 

@@ -118,7 +118,6 @@ class BusyCores:
     """
 
     def __init__(self) -> None:
-        """Start the measurement."""
         self._cores = allowed_cores()
         self._start = self._times()
 

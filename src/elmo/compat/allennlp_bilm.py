@@ -113,7 +113,6 @@ class TokenEmbedder(nn.Module):
     """Character encoder that adds boundary tokens; the parameters have AllenNLP's names."""
 
     def __init__(self, loaded: LoadedBiLM, requires_grad: bool) -> None:
-        """Create the module from the weights of a biLM."""
         super().__init__()
         loaded = loaded.part("_token_embedder.")
         self._bilm = WeightlessBiLM(loaded.config)

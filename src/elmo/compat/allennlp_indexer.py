@@ -112,7 +112,6 @@ class ELMoCharacterMapper:
         return ByteCharacters(self.max_word_length, {**boundaries, **self.tokens_to_add})
 
     def __eq__(self, other: object) -> bool:
-        """Whether both mappers have the same special tokens."""
         if not isinstance(other, ELMoCharacterMapper):
             return NotImplemented
         return self.tokens_to_add == other.tokens_to_add

@@ -99,7 +99,6 @@ class EmbedConfig:
     Default: local."""
 
     def __post_init__(self) -> None:
-        """Validate the counts."""
         for name in ("shard_words", "workers"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -32,7 +32,6 @@ class ReadingConfig:
     tokenizer is stored in the model, but not applied to this text."""
 
     def __post_init__(self) -> None:
-        """Validate conflicting options."""
         if self.tokenizer == "characters-and-spaces" and self.pretokenized:
             raise ConfigError(
                 "--pretokenized cannot be used with the tokenizer characters-and-spaces, whose "
@@ -65,7 +64,6 @@ class CorpusConfig:
     """Number of words per shard. Sentences are shuffled within each shard."""
 
     def __post_init__(self) -> None:
-        """Validate fractions, counts and conflicting options."""
         if not 0.0 <= self.held_out < 1.0:
             raise ConfigError(f"held_out must be at least 0 and below 1 (got {self.held_out}).")
         if self.shard_words < 1:
@@ -104,7 +102,6 @@ class VocabConfig:
     """Number of tokenizer processes. Default: one per CPU core."""
 
     def __post_init__(self) -> None:
-        """Validate the counts."""
         _check_counts(self.vocab_size, self.min_count, self.workers)
 
 

@@ -31,7 +31,6 @@ class TextConfig:
     does."""
 
     def __post_init__(self) -> None:
-        """Validate max_characters."""
         if self.characters != "none" and self.max_characters < 3:
             raise ConfigError(
                 f"max_characters must be at least 3, for the begin marker, one character and the "
@@ -78,7 +77,6 @@ class EncoderConfig:
     table."""
 
     def __post_init__(self) -> None:
-        """Validate that the encoder has an input and that its sizes are positive."""
         if not self.n_characters and not self.n_words:
             raise ConfigError(
                 "The token encoder has no input: both n_characters and n_words are 0."
@@ -130,7 +128,6 @@ class LSTMConfig:
     """Constant added to the stored forget-gate bias at run time."""
 
     def __post_init__(self) -> None:
-        """Validate sizes, clipping bounds and the forget bias."""
         for name in ("cell_dim", "projection_dim", "n_layers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
@@ -163,7 +160,6 @@ class MixConfig:
     """Use only the top layer, with a scale factor but without mix weights."""
 
     def __post_init__(self) -> None:
-        """Validate the number of mixes."""
         if self.n_mixes < 0:
             raise ConfigError(f"n_mixes must be 0 or more (got {self.n_mixes}).")
 

@@ -72,7 +72,6 @@ class ExamplesConfig:
     for learning curves."""
 
     def __post_init__(self) -> None:
-        """Validate the fractions."""
         if not 0 < self.dev_share < 1:
             raise ConfigError(f"dev_share must be between 0 and 1 (got {self.dev_share}).")
         if not 0 < self.fraction <= 1:
@@ -108,7 +107,6 @@ class TaskELMoConfig:
     layers from the start."""
 
     def __post_init__(self) -> None:
-        """Validate layers, rates and conflicting options."""
         numbers = self.layers.split(",")
         are_layers = all(map(str.isdecimal, numbers)) and len(set(map(int, numbers))) == len(
             numbers
@@ -164,7 +162,6 @@ class WordFeaturesConfig:
     question answering), the predicate (semantic roles) or the speaker (coreference)."""
 
     def __post_init__(self) -> None:
-        """Validate sizes and filters."""
         if self.max_word_vectors < 0:
             raise ConfigError(f"max_word_vectors must be 0 or more (got {self.max_word_vectors}).")
         for name in ("character_dim", "indicator_dim"):
@@ -195,7 +192,6 @@ class TaskEncoderConfig:
     """Dropout on the output of the BiLSTM."""
 
     def __post_init__(self) -> None:
-        """Validate sizes and dropout rates."""
         if self.hidden < 0:
             raise ConfigError(f"hidden must be 0 or more (got {self.hidden}).")
         if self.depth < 1:

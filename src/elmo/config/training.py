@@ -39,7 +39,6 @@ class InputConfig:
     embeddings."""
 
     def __post_init__(self) -> None:
-        """Validate sizes and check that the model has at least one input."""
         if self.max_characters is not None and self.max_characters < 3:
             raise ConfigError(f"max_characters must be at least 3 (got {self.max_characters}).")
         if self.character_dim < 1:
@@ -72,7 +71,6 @@ class StreamConfig:
     was trained with."""
 
     def __post_init__(self) -> None:
-        """Validate sizes, the reset fraction and conflicting options."""
         for name in ("batch_size", "unroll"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
@@ -97,7 +95,6 @@ class LossConfig:
     """Initialize the softmax bias from the word frequencies instead of with zeros."""
 
     def __post_init__(self) -> None:
-        """Validate the number of samples."""
         if self.n_samples < 1:
             raise ConfigError(f"n_samples must be at least 1 (got {self.n_samples}).")
 
@@ -133,7 +130,6 @@ class OptimizerConfig:
     training a language model with Adagrad, otherwise 1."""
 
     def __post_init__(self) -> None:
-        """Validate learning rates, steps and fractions."""
         for name in ("learning_rate", "accumulator", "loss_scale"):
             value = getattr(self, name)
             # The upper bound catches typos long before float32 overflows.
@@ -177,7 +173,6 @@ class RegularizationConfig:
     input."""
 
     def __post_init__(self) -> None:
-        """Validate the dropout rates."""
         for name in (
             "dropout",
             "input_dropout",
@@ -239,7 +234,6 @@ class RunConfig:
     text files are not read completely."""
 
     def __post_init__(self) -> None:
-        """Validate durations, counts, kernel and seed."""
         if not 0 < self.epochs < math.inf:
             raise ConfigError(f"epochs must be above 0 (got {self.epochs}).")
         for name in ("devices", "num_nodes", "accumulate", "log_every", "checkpoint_every"):
@@ -311,7 +305,6 @@ class TuneConfig:
     override the settings."""
 
     def __post_init__(self) -> None:
-        """Validate the counts."""
         for name in ("new_words", "softmax_steps"):
             value = getattr(self, name)
             if value is not None and value < 0:

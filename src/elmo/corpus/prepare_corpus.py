@@ -71,7 +71,6 @@ class PrepareResult:
         return sum(self.n_words.values()) / max(self.seconds, 1e-9)
 
     def __str__(self) -> str:
-        """Return a summary of the result, in a few lines."""
         lines = [f"{self.out}: {format_count(sum(self.n_words.values()), 'word')}"]
         for split, n_words in self.n_words.items():
             unknown_rate = self.n_unknown[split] / max(1, n_words)

@@ -35,7 +35,6 @@ class VocabResult:
     seconds: float
 
     def __str__(self) -> str:
-        """Return a summary of the result, in a few lines."""
         unknown_rate = self.n_unknown / max(1, self.n_words)
         rate = self.n_words / max(self.seconds, 1e-9)
         return (

@@ -74,7 +74,6 @@ class TinyTraining:
     tuned: Perplexity
 
     def __str__(self) -> str:
-        """Return a summary of both steps."""
         return "\n".join(
             [
                 "2. Pre-training on sentences about a town",
@@ -97,7 +96,6 @@ class BankVectors:
     summary: str
 
     def __str__(self) -> str:
-        """Return the speed, a table of the cosines, and an explanation."""
         rows = enumerate(zip(self.same_sense, self.other_sense, strict=True))
         lines = [
             f"Embedded {self.summary}",
@@ -135,7 +133,6 @@ class DemoResult:
     folder: str | None = None
 
     def __str__(self) -> str:
-        """Return a summary of all steps."""
         senses = MODEL_MISSING if self.senses is None else self.senses.summary
         parts = ["", "Summary", f"1. Word senses\n   {senses}"]
         if self.training is None:

@@ -52,7 +52,6 @@ class SensesResult:
         return sum(item.is_correct for item in self.found)
 
     def __str__(self) -> str:
-        """Return the examples and the summary."""
         paragraphs = [
             "Below each sentence are the three occurrences of the same word with the most similar\n"
             "vectors: cosine, sense and sentence. The sentence is correct if most of the three\n"

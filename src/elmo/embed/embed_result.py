@@ -20,7 +20,6 @@ class EmbedResult:
     n_empty: int | None
 
     def __str__(self) -> str:
-        """Return a one-line summary."""
         time = duration(self.seconds, decimal=True)
         return f"{self.out}: {self.counts()} in {time} ({self.rate():,.0f} words/s)"
 
@@ -50,7 +49,6 @@ class JobResult(EmbedResult):
     n_new_words: int
 
     def __str__(self) -> str:
-        """Return a one-line summary."""
         total = f"{self.out}: {self.counts()} in {format_count(self.n_shards, 'shard')}"
         total += f", {format_size(self.n_bytes)}"
         if not self.n_sentences:

@@ -39,7 +39,6 @@ class SentenceVectors:
     values: dict[str, str | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Return a short description: words, shape and dtype of the vectors, and values."""
         words = "" if self.words is None else f"words={shortened(self.words, 60)}, "
         values = f", values={shortened(self.values, 60)}" if self.values else ""
         shape = f"array of shape {self.vectors.shape} and dtype {self.vectors.dtype}"
@@ -95,11 +94,9 @@ class Embeddings:
             self._length = self.manifest.n_sentences
 
     def __len__(self) -> int:
-        """Return the number of sentences."""
         return self._length
 
     def __repr__(self) -> str:
-        """Return a short description: path and number of sentences."""
         return f"Embeddings({str(self.path)!r}, {format_count(len(self), 'sentence')})"
 
     @overload
@@ -136,15 +133,12 @@ class Embeddings:
             return vectors.astype(self._dtype, copy=False)
 
     def __iter__(self) -> Iterator[SentenceVectors]:
-        """Iterate over all sentences in order."""
         return (self[number] for number in range(len(self)))
 
     def __enter__(self) -> "Embeddings":
-        """Return the instance itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the files."""
         self.close()
 
     def __getstate__(self) -> dict[str, object]:

@@ -19,7 +19,6 @@ class PendingGroup(Generic[Key]):
     """A group of sentences and the vectors computed so far."""
 
     def __init__(self, key: Key, sentences: Sequence[Sequence[str]]) -> None:
-        """Collect the distinct sentences of a group."""
         self.key = key
         self.sentences = [tuple(sentence) for sentence in sentences]
         self.counts: Counter[Sentence] = Counter(self.sentences)

@@ -110,7 +110,6 @@ class ParquetReader:
         self._is_flat = not _holds_lists(self._file.schema_arrow.field("vectors"))
 
     def __len__(self) -> int:
-        """Return the number of sentences."""
         return self._starts[-1]
 
     def read(self, index: int) -> Row:
@@ -184,7 +183,6 @@ class HDF5Reader:
     """
 
     def __init__(self, path: Path, first_sentence: int) -> None:
-        """Open the file."""
         self._file = h5py.File(path, "r")
         self._first_sentence = first_sentence
         self._words = self._file.get("words")
@@ -196,7 +194,6 @@ class HDF5Reader:
             )
 
     def __len__(self) -> int:
-        """Return the number of sentences."""
         return self._count
 
     def read(self, index: int) -> Row:
@@ -226,7 +223,6 @@ class SafetensorsReader:
     """Reader for safetensors shards; `safetensors_writer.py` documents the layout."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file and read the offsets of the sentences."""
         self._file = cast(Any, safe_open(path, "numpy"))
         self._offsets: NDArray[np.int64] = self._file.get_tensor("offsets")
         vectors = self._file.get_slice("vectors")
@@ -239,7 +235,6 @@ class SafetensorsReader:
             self._value_offsets = self._file.get_tensor("value_offsets")
 
     def __len__(self) -> int:
-        """Return the number of sentences."""
         return len(self._offsets) - 1
 
     def read(self, index: int) -> Row:
@@ -284,13 +279,11 @@ class NpzReader:
     """Reader for npz files with one array per sentence, named by the sentence number."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file and read its table of contents."""
         self._file = np.load(path)
         self._names = set(self._file.files)
         self._count = sum(not name.startswith(("words/", "values/")) for name in self._names)
 
     def __len__(self) -> int:
-        """Return the number of sentences."""
         return self._count
 
     def read(self, index: int) -> Row:

@@ -146,7 +146,6 @@ class NpzWriter:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file."""
         self.file = zipfile.ZipFile(path, "w", allowZip64=True)
         self.count = 0
 

@@ -106,7 +106,6 @@ class Perplexity:
         )
 
     def __str__(self) -> str:
-        """Return a report of several lines."""
         values = self.values()
         characters = format_count(self.n_characters, "character")
         if self.characters_estimated:

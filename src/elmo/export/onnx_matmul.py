@@ -31,7 +31,6 @@ class WeightNodes:
     """Adds weights and the nodes that use them to an ONNX graph."""
 
     def __init__(self, bilm: BiLM, storage: Storage) -> None:
-        """Copy the weights of the network."""
         self.storage = storage
         self._weights = {name: value.float().cpu() for name, value in bilm.state_dict().items()}
         for name, module in bilm.named_modules():

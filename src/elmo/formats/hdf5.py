@@ -51,7 +51,6 @@ class HDF5File:
     """
 
     def __init__(self, path: Path) -> None:
-        """Create the file."""
         import h5py
 
         self._sink = _BufferingFile(path)

@@ -48,7 +48,6 @@ class WordCache:
         self._vectors = torch.empty(0)
 
     def __len__(self) -> int:
-        """Return the number of cached words."""
         return len(self._slots)
 
     def look_up(

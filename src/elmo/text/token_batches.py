@@ -77,7 +77,6 @@ class TokenMapper:
     """Converts words to token rows, and sentences to batches with boundary tokens."""
 
     def __init__(self, characters: Characters | None, words: WordTable | None = None) -> None:
-        """Create a mapper from a character scheme, a word table, or both."""
         if characters is None and words is None:
             raise ConfigError("A token row must contain characters, a word id, or both.")
         self.characters = characters

@@ -23,7 +23,6 @@ class Vocabulary:
     """Words and their ids. A repeated word has the id of its last occurrence, as in bilm-tf."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        """Assign ids to words, starting at 0."""
         self.words: Sequence[str] = tuple(words)
         self.ids = {word: number for number, word in enumerate(self.words)}
 

@@ -49,7 +49,6 @@ class CudaGraphStep:
     """Runs training steps eagerly for new input shapes, and as a CUDA graph after that."""
 
     def __init__(self, device: torch.device) -> None:
-        """Initialize without a captured graph."""
         self.copier = _HostToDeviceCopier(device)
         self.n_words = 0
         """Number of distinct words that steps are padded to: the largest so far, rounded up. It is

@@ -27,7 +27,6 @@ class ProgressLine:
     """The progress of a run."""
 
     def __init__(self, *, n_steps: int, steps_per_epoch: float, show: bool = True) -> None:
-        """Initialize the progress without displaying it yet."""
         self.n_steps = n_steps
         self.steps_per_epoch = steps_per_epoch
         self.show = show and not progress_is_hidden()
@@ -141,7 +140,6 @@ class ProgressLine:
         return (end - begin) / (last - first) * max(0, self.n_steps - self.step)
 
     def __str__(self) -> str:
-        """Return the progress as text."""
         parts = [
             f"epoch {self.step / self.steps_per_epoch:.2f}",
             f"step {self.step:,} of {self.n_steps:,}",

@@ -72,7 +72,6 @@ class RunPlan:
         return self.n_pairs / self.tokens_per_step
 
     def __str__(self) -> str:
-        """Return the plan as a readable table."""
         rows = {
             "weights": self._weights(),
             "epoch": f"{format_count(self.n_pairs, 'token')}, sentence ends included; "

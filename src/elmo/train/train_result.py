@@ -37,7 +37,6 @@ class TrainResult:
     is_first: bool = True
 
     def __str__(self) -> str:
-        """Return a summary of a few lines."""
         if not self.is_first:
             return ""
         if not self.step:  # a dry run

@@ -5,8 +5,7 @@ from conll2012_text import document, rows
 
 from elmo.errors import FormatError
 from elmo.tasks.coreference.coreference_files import read_coreference
-from elmo.tasks.coreference.gap import COLUMNS, read_gap
-from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
+from elmo.tasks.coreference.gap import COLUMNS, PronounCandidates, read_gap
 from elmo.tasks.semantic_roles.predicate_frames import read_conll2012
 from elmo.text.tokenizer import EnglishTokenizer
 

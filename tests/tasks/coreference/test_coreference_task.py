@@ -22,7 +22,7 @@ from elmo.tasks.core.task_model import EncodedTexts
 from elmo.tasks.coreference import coreference_task as coreference_module
 from elmo.tasks.coreference.coreference_head import CoreferenceHead, distance_bucket
 from elmo.tasks.coreference.coreference_options import CoreferenceOptions
-from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
+from elmo.tasks.coreference.gap import PronounCandidates
 from elmo.tasks.registry.task_classes import make_task, task_for
 from elmo.tasks.training.task_trainable import TaskTrainingJob
 

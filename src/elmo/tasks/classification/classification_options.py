@@ -20,7 +20,6 @@ class ClassificationOptions(TaskOptions):
     """Number of hash buckets for character n-grams. Each bucket takes 4 bytes per label."""
 
     def __post_init__(self) -> None:
-        """Validate the sizes."""
         if not 0 <= self.char_ngrams <= 8:
             raise ConfigError(f"char_ngrams must be from 0 to 8 (got {self.char_ngrams}).")
         if not 1 <= self.ngram_buckets <= 2**24:

@@ -95,7 +95,6 @@ class NgramClassifier(nn.Module):
     """Linear classifier over bags of character n-grams."""
 
     def __init__(self, n_labels: int, n_buckets: int) -> None:
-        """Initialize all weights to zero."""
         super().__init__()
         self.table = nn.Parameter(torch.zeros(n_buckets, n_labels))
         self.bias = nn.Parameter(torch.zeros(n_labels))

@@ -152,7 +152,6 @@ class ELMoMix(nn.Module):
     """Weighted mean of ELMo layers with dropout; a single layer is only scaled."""
 
     def __init__(self, config: TaskELMoConfig, n_layers: int) -> None:
-        """Initialize the mix."""
         super().__init__()
         self.mix = LayerMix(n_layers=n_layers)
         self.mix.gamma.requires_grad_(config.gamma)

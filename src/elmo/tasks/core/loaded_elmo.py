@@ -11,7 +11,6 @@ class LoadedELMo:
     """An ELMo model whose weights do not change, and its fingerprint."""
 
     def __init__(self, elmo: ELMo) -> None:
-        """Store the model."""
         self.elmo = elmo
 
     @cached_property

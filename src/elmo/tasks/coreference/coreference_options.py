@@ -26,7 +26,6 @@ class CoreferenceOptions(TaskOptions):
     mentions are not linked across a split."""
 
     def __post_init__(self) -> None:
-        """Validate lengths and sizes."""
         for name in ("max_mention_words", "max_antecedents", "scorer_dim", "max_sentence_words"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")

@@ -24,7 +24,7 @@ from elmo.tasks.coreference.coreference_files import Cluster
 from elmo.tasks.coreference.coreference_head import CoreferenceHead
 from elmo.tasks.coreference.coreference_options import CoreferenceOptions
 from elmo.tasks.coreference.coreference_scores import cluster_scores
-from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
+from elmo.tasks.coreference.gap import PronounCandidates
 from elmo.tasks.coreference.pronoun_scores import References, pronoun_scores
 from elmo.text.line_splitter import SplitFunction
 from elmo.text.sentences import split_sentences

@@ -1,12 +1,12 @@
 """Reader for GAP (Webster et al., 2018): pronouns with two candidate names each."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.errors import FormatError, InputError
 from elmo.tasks.core.example import Example, IndexRange
 from elmo.tasks.core.passage import Passage
-from elmo.tasks.coreference.pronoun_candidates import PronounCandidates
 from elmo.tasks.coreference.pronoun_scores import References
 from elmo.tasks.files.text_lines import read_text, split_lines
 from elmo.text.line_splitter import SplitFunction
@@ -23,6 +23,19 @@ GENDERS = {
 LABELS = {"TRUE": True, "FALSE": False}
 # Python cannot convert arbitrarily long digit strings to int.
 _OFFSET = re.compile(r"\d{1,9}")
+
+
+@dataclass(frozen=True)
+class PronounCandidates:
+    """A pronoun from GAP, masculine or feminine, and the two names that it may refer to.
+
+    All are word ranges in the document.
+    """
+
+    pronoun: IndexRange
+    a: IndexRange
+    b: IndexRange
+    gender: str
 
 
 def read_gap(

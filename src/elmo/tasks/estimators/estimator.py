@@ -103,7 +103,6 @@ class Estimator(Generic[Answer]):
         return f"{type(self).__name__}({arguments})"
 
     def __sklearn_tags__(self) -> "Tags":
-        """Return the scikit-learn tags of the estimator."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         return Tags(
@@ -114,7 +113,6 @@ class Estimator(Generic[Answer]):
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether the estimator is fitted."""
         return self._fitted is not None
 
     @property

@@ -32,7 +32,6 @@ class JSONLocation:
         return JSONLocation(self.path, self.text, (*self.keys, *keys), f"{self.name}, {name}")
 
     def __str__(self) -> str:
-        """Return path, line and description."""
         return f"{self.path}, line {_line_number(self.text, self.keys)}, {self.name}"
 
 

@@ -68,7 +68,6 @@ class TrainedModel(FittedTask[TrainedTask[object, object, object]]):
         facts: Facts | None = None,
         label_type: LabelType = "str",
     ) -> None:
-        """Store the parts of the model; there are no facts about the training run before it."""
         super().__init__(config, task, built.elmo, facts)
         self.labels = labels
         self.built = built

@@ -17,7 +17,6 @@ class NearestOccurrencesOptions(TaskOptions):
     kB."""
 
     def __post_init__(self) -> None:
-        """Validate the counts."""
         for name in ("n_nearest", "max_per_word"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")

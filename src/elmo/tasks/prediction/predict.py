@@ -54,7 +54,6 @@ class TaskEvaluateResult:
         return {**self.scores, "examples": self.n_examples, **report}
 
     def __str__(self) -> str:
-        """Return one line per score, followed by the report."""
         lines = [f"{name.replace('_', ' '):<16}{value:.4f}" for name, value in self.scores.items()]
         lines.append(f"{'examples':<16}{self.n_examples:,}")
         if self.report is not None:

@@ -22,7 +22,6 @@ class QuestionAnsweringOptions(TaskOptions):
     """Unit of the F1 score: words, as in SQuAD, or characters, as in KorQuAD."""
 
     def __post_init__(self) -> None:
-        """Validate lengths."""
         if self.max_answer_words < 1:
             raise ConfigError(f"max_answer_words must be at least 1 (got {self.max_answer_words}).")
         if not 0 <= self.overlap < self.window:

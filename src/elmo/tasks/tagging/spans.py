@@ -50,7 +50,6 @@ class InvalidTag(InputError):
     """A tag that does not belong to the scheme; callers use it to find the location in the file."""
 
     def __init__(self, tag: str, message: str) -> None:
-        """Store the tag."""
         super().__init__(message)
         self.tag = tag
 

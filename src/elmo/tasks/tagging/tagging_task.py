@@ -38,7 +38,6 @@ class TagPredictor(TrainedTask[Target, Answer, list[int]], Generic[Target, Answe
     model_scheme: ClassVar[str] = spans.BIOES
 
     def __init__(self, scheme: str) -> None:
-        """Set the tag scheme of the examples."""
         self.scheme = scheme
         self.has_spans = scheme != spans.NONE
 
