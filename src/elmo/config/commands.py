@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from elmo.config.bounds import require_at_least_one
 from elmo.config.corpus import InputFormat
 from elmo.errors import ConfigError
 
@@ -99,10 +100,7 @@ class EmbedConfig:
     Default: local."""
 
     def __post_init__(self) -> None:
-        for name in ("shard_words", "workers"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {value}).")
+        require_at_least_one(self, "shard_words", "workers")
         if self.options is not None and self.model == EmbedConfig.model:
             raise ConfigError(
                 f"--options needs --model WEIGHTS, the weights file of these options. The default "

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from elmo.config.bounds import require_at_least_one
 from elmo.errors import ConfigError
 
 InputFormat = Literal["text", "jsonl", "csv", "tsv", "parquet"]
@@ -66,8 +67,7 @@ class CorpusConfig:
     def __post_init__(self) -> None:
         if not 0.0 <= self.held_out < 1.0:
             raise ConfigError(f"held_out must be at least 0 and below 1 (got {self.held_out}).")
-        if self.shard_words < 1:
-            raise ConfigError(f"shard_words must be at least 1 (got {self.shard_words}).")
+        require_at_least_one(self, "shard_words")
         _check_counts(self.vocab_size, self.min_count, self.workers)
         if self.vocab is not None and (self.vocab_size is not None or self.min_count > 1):
             raise ConfigError(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
+from elmo.config.bounds import require_at_least_one
 from elmo.errors import ConfigError
 
 LayerNorm = Literal["none", "allennlp", "bilm-tf"]
@@ -128,9 +129,7 @@ class LSTMConfig:
     """Constant added to the stored forget-gate bias at run time."""
 
     def __post_init__(self) -> None:
-        for name in ("cell_dim", "projection_dim", "n_layers"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+        require_at_least_one(self, "cell_dim", "projection_dim", "n_layers")
         if self.n_layers > MAX_DEPTH:
             raise ConfigError(f"n_layers must be at most {MAX_DEPTH} (got {self.n_layers}).")
         for name in ("cell_clip", "projection_clip"):

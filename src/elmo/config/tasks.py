@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from elmo.config.bounds import require_at_least_one
 from elmo.errors import ConfigError
 
 # Names of options in other libraries, with the names here.
@@ -164,9 +165,7 @@ class WordFeaturesConfig:
     def __post_init__(self) -> None:
         if self.max_word_vectors < 0:
             raise ConfigError(f"max_word_vectors must be 0 or more (got {self.max_word_vectors}).")
-        for name in ("character_dim", "indicator_dim"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+        require_at_least_one(self, "character_dim", "indicator_dim")
         widths = [width for width, _ in self.character_filters]
         counts = [count for _, count in self.character_filters]
         if not widths or min(widths) < 1 or max(widths) > MAX_WORD_CHARACTERS or min(counts) < 1:
@@ -194,8 +193,7 @@ class TaskEncoderConfig:
     def __post_init__(self) -> None:
         if self.hidden < 0:
             raise ConfigError(f"hidden must be 0 or more (got {self.hidden}).")
-        if self.depth < 1:
-            raise ConfigError(f"depth must be at least 1 (got {self.depth}).")
+        require_at_least_one(self, "depth")
         for name in ("input_dropout", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from elmo.config.bounds import require_at_least_one
 from elmo.config.corpus import CorpusConfig
 from elmo.config.model import EncoderConfig, LSTMConfig
 from elmo.errors import ConfigError
@@ -41,8 +42,7 @@ class InputConfig:
     def __post_init__(self) -> None:
         if self.max_characters is not None and self.max_characters < 3:
             raise ConfigError(f"max_characters must be at least 3 (got {self.max_characters}).")
-        if self.character_dim < 1:
-            raise ConfigError(f"character_dim must be at least 1 (got {self.character_dim}).")
+        require_at_least_one(self, "character_dim")
         if self.word_dim < 0:
             raise ConfigError(f"word_dim must be 0 or more (got {self.word_dim}).")
         if self.characters == "none" and not self.word_dim:
@@ -71,9 +71,7 @@ class StreamConfig:
     was trained with."""
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "unroll"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+        require_at_least_one(self, "batch_size", "unroll")
         if self.reset is not None and not 0.0 <= self.reset <= 1.0:
             raise ConfigError(f"reset must be a fraction from 0 to 1 (got {self.reset}).")
         if self.order == "text" and self.directions == "independent":
@@ -95,8 +93,7 @@ class LossConfig:
     """Initialize the softmax bias from the word frequencies instead of with zeros."""
 
     def __post_init__(self) -> None:
-        if self.n_samples < 1:
-            raise ConfigError(f"n_samples must be at least 1 (got {self.n_samples}).")
+        require_at_least_one(self, "n_samples")
 
 
 @dataclass(frozen=True)
@@ -144,8 +141,7 @@ class OptimizerConfig:
                 raise ConfigError(
                     f"{name} must be at least 0 and below 1 (got {getattr(self, name)})."
                 )
-        if self.decay_steps is not None and self.decay_steps < 1:
-            raise ConfigError(f"decay_steps must be at least 1 (got {self.decay_steps}).")
+        require_at_least_one(self, "decay_steps")
         if self.decay_steps is not None and self.schedule != "wsd":
             raise ConfigError("decay_steps is only supported with schedule: wsd.")
         if self.weight_decay and self.optimizer != "adamw":
@@ -236,18 +232,15 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not 0 < self.epochs < math.inf:
             raise ConfigError(f"epochs must be above 0 (got {self.epochs}).")
-        for name in ("devices", "num_nodes", "accumulate", "log_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+        require_at_least_one(
+            self, "devices", "num_nodes", "accumulate", "log_every", "checkpoint_every"
+        )
         if self.kernel not in get_args(Kernel):
             choices = ", ".join(get_args(Kernel))
             raise ConfigError(f"Unknown kernel {self.kernel!r}. Expected one of: {choices}.")
         if not 0 <= self.seed < 2**63:
             raise ConfigError(f"seed must be an integer from 0 to 2^63 - 1 (got {self.seed}).")
-        for name in ("max_steps", "evaluate_every", "patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {value}).")
+        require_at_least_one(self, "max_steps", "evaluate_every", "patience")
         if self.max_minutes is not None and not 0 < self.max_minutes < math.inf:
             raise ConfigError(f"max_minutes must be above 0 (got {self.max_minutes}).")
         if self.max_rollbacks < 0:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo.config import EvaluateConfig, ReadingConfig, RegularizationConfig
+from elmo.config.bounds import require_at_least_one
 from elmo.corpus.bptt_segments import BPTTSegment, read_once
 from elmo.corpus.character_counts import character_ratio
 from elmo.corpus.sentence_reader import read_corpus, reject_file_options
@@ -93,9 +94,7 @@ class EvaluateResult:
 
 def evaluate(config: EvaluateConfig) -> EvaluateResult:
     """Compute the perplexity of a language model on a text, with the full softmax."""
-    for name in ("batch_size", "unroll"):
-        if getattr(config, name) < 1:
-            raise ConfigError(f"{name} must be at least 1 (got {getattr(config, name)}).")
+    require_at_least_one(config, "batch_size", "unroll")
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state must be reset or carry (got {config.state!r}).")
     model = read(config.model, options=config.options, vocab=config.vocab, softmax=config.softmax)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from elmo.config.bounds import require_at_least_one
 from elmo.config.tasks import TaskOptions
 from elmo.errors import ConfigError
 
@@ -26,9 +27,9 @@ class CoreferenceOptions(TaskOptions):
     mentions are not linked across a split."""
 
     def __post_init__(self) -> None:
-        for name in ("max_mention_words", "max_antecedents", "scorer_dim", "max_sentence_words"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+        require_at_least_one(
+            self, "max_mention_words", "max_antecedents", "scorer_dim", "max_sentence_words"
+        )
         if self.max_document_words < self.max_sentence_words:
             raise ConfigError(
                 f"max_document_words ({self.max_document_words}) must be at least "

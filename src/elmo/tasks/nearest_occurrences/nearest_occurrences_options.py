@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from elmo.config.bounds import require_at_least_one
 from elmo.config.tasks import TaskOptions
-from elmo.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,4 @@ class NearestOccurrencesOptions(TaskOptions):
     kB."""
 
     def __post_init__(self) -> None:
-        for name in ("n_nearest", "max_per_word"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+        require_at_least_one(self, "n_nearest", "max_per_word")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from elmo.config.bounds import require_at_least_one
 from elmo.config.tasks import TaskOptions
 from elmo.errors import ConfigError
 
@@ -22,8 +23,7 @@ class QuestionAnsweringOptions(TaskOptions):
     """Unit of the F1 score: words, as in SQuAD, or characters, as in KorQuAD."""
 
     def __post_init__(self) -> None:
-        if self.max_answer_words < 1:
-            raise ConfigError(f"max_answer_words must be at least 1 (got {self.max_answer_words}).")
+        require_at_least_one(self, "max_answer_words")
         if not 0 <= self.overlap < self.window:
             raise ConfigError(
                 f"overlap ({self.overlap}) must be 0 or more and smaller than window "

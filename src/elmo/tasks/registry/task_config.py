@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from elmo.config.bounds import require_at_least_one
 from elmo.config.tasks import (
     ExamplesConfig,
     TaskELMoConfig,
@@ -70,10 +71,7 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         """Validate the options and set the default options of the task."""
-        for name in ("seeds", "parallel_seeds", "batch_size", "batch_words"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {value}).")
+        require_at_least_one(self, "seeds", "parallel_seeds", "batch_size", "batch_words")
         row = task_row(self.task)
         if self.options is None:
             # The class is frozen, and the default depends on the task.
