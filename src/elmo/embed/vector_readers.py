@@ -6,12 +6,13 @@ Each reader finds a sentence by row group, key or offset, without reading the wh
 import json
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import h5py
 import numpy as np
@@ -42,20 +43,28 @@ READ_ERRORS = (
 OTHER_KEYS = ("sentence_to_index", "words")
 
 
-class VectorReader(Protocol):
-    """Interface for reading sentences by their index in the file."""
+class VectorReader(ABC):
+    """Reads sentences by their index in the file."""
 
-    def __len__(self) -> int:
-        """Return the number of sentences."""
+    _file: Any
 
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
     def read(self, index: int) -> Row:
         """Return the words (None if not stored), the vectors and the carried values."""
 
     def n_words(self) -> int:
         """Return the total number of words."""
+        rows = (self.read(index) for index in range(len(self)))
+        return sum(
+            int(vectors.shape[-2]) if words is None else len(words) for words, vectors, _ in rows
+        )
 
     def close(self) -> None:
         """Close the file."""
+        self._file.close()
 
 
 def open_reader(path: Path, first_sentence: int = 0, dim: int | None = None) -> VectorReader:
@@ -87,7 +96,7 @@ def read_errors_of(path: Path) -> Iterator[None]:
         raise FormatError(f"Cannot read vectors from {path}: {one_line(error)}") from None
 
 
-class ParquetReader:
+class ParquetReader(VectorReader):
     """Reader for Parquet files; the last row group is cached to read consecutive sentences fast."""
 
     def __init__(self, path: Path, dim: int | None = None) -> None:
@@ -169,14 +178,14 @@ class ParquetReader:
     def close(self) -> None:
         """Close the file."""
         self._cached_group = None
-        self._file.close()
+        super().close()
 
 
 def _holds_lists(array: Any) -> bool:
     return str(array.type.value_type).startswith("list")
 
 
-class HDF5Reader:
+class HDF5Reader(VectorReader):
     """Reader for HDF5 files with one dataset per sentence, as in bilm-tf and AllenNLP.
 
     Each dataset is named by its sentence number.
@@ -206,20 +215,8 @@ class HDF5Reader:
         words = None if text is None else json.loads(text)
         return words, dataset[()], json.loads(dataset.attrs.get("values", "{}"))
 
-    def n_words(self) -> int:
-        """Return the total number of words."""
-        return sum(_n_words(*self.read(index)[:2]) for index in range(self._count))
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-def _n_words(words: list[str] | None, vectors: HostArray) -> int:
-    return int(vectors.shape[-2]) if words is None else len(words)
-
-
-class SafetensorsReader:
+class SafetensorsReader(VectorReader):
     """Reader for safetensors shards; `safetensors_writer.py` documents the layout."""
 
     def __init__(self, path: Path) -> None:
@@ -275,7 +272,7 @@ class SafetensorsReader:
         del self._file
 
 
-class NpzReader:
+class NpzReader(VectorReader):
     """Reader for npz files with one array per sentence, named by the sentence number."""
 
     def __init__(self, path: Path) -> None:
@@ -293,11 +290,3 @@ class NpzReader:
         name = f"values/{index}"
         values = json.loads(str(self._file[name])) if name in self._names else {}
         return words, self._file[str(index)], values
-
-    def n_words(self) -> int:
-        """Return the total number of words."""
-        return sum(_n_words(*self.read(index)[:2]) for index in range(self._count))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()

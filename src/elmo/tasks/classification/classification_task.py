@@ -113,10 +113,6 @@ class Classification(TrainedTask[str, LabelPrediction, list[float]]):
             "probabilities": {name: round(value, 6) for name, value in ordered},
         }
 
-    def to_settings(self) -> dict[str, object]:
-        """Return the settings from which `from_settings` recreates this task."""
-        return {"metric": self.metric}
-
 
 def _label_lists(
     examples: Sequence[Example[str]], answers: Sequence[LabelPrediction]

@@ -8,6 +8,7 @@ of ELMo vectors instead: it is fitted in one pass over the examples.
 Each task is a package next to this one and has a row in `registry/task_rows.py`.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -173,9 +174,12 @@ class TrainedTask(Task[Target, Answer], Generic[Target, Answer, Output]):
         There is one output for each part, as returned by `split_example`, and for additional parts.
         """
 
-    @abstractmethod
     def to_settings(self) -> dict[str, object]:
-        """Return the settings from which `from_settings` recreates this task."""
+        """Return the settings from which `from_settings` recreates this task.
+
+        By default, they are the attributes with the names of the constructor's arguments.
+        """
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> Self:

@@ -177,16 +177,6 @@ class QuestionAnswering(TrainedTask[GoldAnswers, SpanAnswer, PredictedSpan]):
             "score": round(answer.score, 6),
         }
 
-    def to_settings(self) -> dict[str, object]:
-        """Return the settings from which `from_settings` recreates this task."""
-        return {
-            "max_answer_words": self.max_answer_words,
-            "window": self.window,
-            "overlap": self.overlap,
-            "has_unanswerable": self.has_unanswerable,
-            "f1_unit": self.f1_unit,
-        }
-
 
 def passage_of(example: Example[object]) -> Passage:
     """Return the passage of an example with the positions of its words."""

@@ -104,10 +104,6 @@ class TagPredictor(TrainedTask[Target, Answer, list[int]], Generic[Target, Answe
             tags = spans.convert(tags, self.model_scheme, self.scheme)
         return tuple(tags)
 
-    def to_settings(self) -> dict[str, object]:
-        """Return the settings from which `from_settings` recreates this task."""
-        return {"scheme": self.scheme}
-
 
 class Tagging(TagPredictor[Tags, Tags]):
     """Predicts one tag per word; if the tags encode spans, the main score is span F1."""
