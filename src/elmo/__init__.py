@@ -4,7 +4,7 @@ Public names are imported on first use, so that neither `import elmo` nor `elmo 
 torch.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from elmo.lazy import fetch
 
@@ -57,7 +57,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return fetch(name, _HOMES, __name__)
 
 

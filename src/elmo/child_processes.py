@@ -13,13 +13,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, BinaryIO
+from typing import IO, BinaryIO, Generic, TypeVar
 
 from elmo.errors import ElmoError
 from elmo.threads import configured_threads, n_cores
 
+Request = TypeVar("Request")
+Note = TypeVar("Note")
+Answer = TypeVar("Answer")
+
 # Function of a request and a callback for progress reports to the parent; returns the answer.
-Handler = Callable[[Any, Callable[[Any], None]], Any]
+Handler = Callable[[Request, Callable[[Note], None]], Answer]
 
 LENGTH_BYTES = 8
 NOTE, ANSWER, ERROR = range(3)
@@ -43,13 +47,13 @@ class ChildEnded(Exception):
         self.status = status
 
 
-class Child:
+class Child(Generic[Request, Note, Answer]):
     """A child process that receives pickled requests and returns pickled answers."""
 
     def __init__(
         self,
-        make: Callable[..., Handler],
-        *arguments: Any,
+        make: Callable[..., Handler[Request, Note, Answer]],
+        *arguments: object,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Start the process.
@@ -68,9 +72,11 @@ class Child:
             env={**os.environ, **(environment or {}), "PYTHONPATH": path},
             start_new_session=True,
         )
-        self._first: tuple[Any, ...] | None = (make, arguments)
+        self._first: tuple[object, ...] | None = (make, arguments)
 
-    def ask(self, request: Any, on_progress: Callable[[Any], None] = lambda note: None) -> Any:
+    def ask(
+        self, request: Request, on_progress: Callable[[Note], None] = lambda note: None
+    ) -> Answer:
         """Send a request and return the answer. Errors in the child are raised here.
 
         Args:
@@ -92,7 +98,8 @@ class Child:
             raise ChildEnded(self._process.wait()) from None
         if message_type == ERROR:
             raise content
-        return content
+        answer: Answer = content
+        return answer
 
     def kill(self) -> None:
         """Kill the process."""
@@ -114,7 +121,8 @@ def serve() -> None:
     # Redirect standard output, so that output of libraries does not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    handler: Handler | None = None
+    handler: Handler[object, object, object] | None = None
+    message: tuple[int, object]
     while True:
         try:
             first, request = pickle.loads(arrived.get())
@@ -148,20 +156,20 @@ def portable(error: Exception) -> Exception:
     return error
 
 
-def _send(pipe: Any, message: Any) -> None:
+def _send(pipe: IO[bytes], message: object) -> None:
     data = pickle.dumps(message)
     pipe.write(len(data).to_bytes(LENGTH_BYTES, "little"))
     pipe.write(data)
     pipe.flush()
 
 
-def _receive(pipe: Any) -> bytes:
+def _receive(pipe: IO[bytes]) -> bytes:
     length = int.from_bytes(_exactly(pipe, LENGTH_BYTES), "little")
     return _exactly(pipe, length)
 
 
-def _exactly(pipe: Any, n_bytes: int) -> bytes:
-    data: bytes = pipe.read(n_bytes)
+def _exactly(pipe: IO[bytes], n_bytes: int) -> bytes:
+    data = pipe.read(n_bytes)
     if len(data) < n_bytes:
         raise EOFError
     return data

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import Any
 
 from elmo.errors import OutputError
 
@@ -84,7 +83,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | None]) -> None:
+def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], object] | None]) -> None:
     """Write several files to a folder: either all of them or none.
 
     The files are first written to a temporary subfolder, then moved into place in the given order.

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 
-def fetch(name: str, homes: Mapping[str, str], package: str) -> Any:
+def fetch(name: str, homes: Mapping[str, str], package: str) -> object:
     """Import the module that defines a name, according to `homes`, and return the object."""
     if name not in homes:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(import_module(homes[name]), name)
+    found: object = getattr(import_module(homes[name]), name)
+    return found

@@ -245,6 +245,7 @@ class TestInvalidConfig:
             ("notes", 5, ["notes is 5, expected a list"]),
             ("notes", None, ["notes is None"]),
             ("notes", "abc", ["notes is 'abc'"]),
+            ("options", [1], ["options is of type list, expected a JSON object"]),
         ],
     )
     def test_read_rejects_invalid_config_value(self, folder, path, value, phrases):

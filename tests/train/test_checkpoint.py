@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import elmo
-from elmo.errors import OutputError
+from elmo.errors import FormatError, OutputError
 from elmo.train import checkpoint
 
 
@@ -195,7 +195,7 @@ def test_previous_checkpoint_is_loadable_after_a_killed_write(tmp_path):
 FULL_DISK = """
 import json, resource, signal, sys, torch
 from pathlib import Path
-from elmo.errors import OutputError
+from elmo.errors import FormatError, OutputError
 from elmo.train import checkpoint
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -267,3 +267,11 @@ def test_load_newest_does_not_execute_pickled_code(tmp_path):
     with pytest.raises(pickle.UnpicklingError):
         checkpoint.load_newest(tmp_path)
     assert not trap.exists()
+
+
+@pytest.mark.parametrize("damaged", [{}, {"rows": None}, {"rows": {"sum": 1}}])
+def test_entry_rejects_a_missing_entry_and_one_of_another_type(damaged):
+    valid = content(1)
+    assert checkpoint.entry(valid, "rows", list) is valid["rows"]
+    with pytest.raises(FormatError, match=r"The entry rows of the checkpoint .*expected list"):
+        checkpoint.entry(damaged, "rows", list)

@@ -22,7 +22,7 @@ from elmo.config.serialization import load_config
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.shards import Corpus, WholeText
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, FormatError
 from elmo.evaluate.evaluate_model import evaluate
 from elmo.formats import model_folder
 from elmo.formats.load import read, read_accumulators
@@ -94,6 +94,12 @@ def test_finetune_uses_the_state_reset_fraction_saved_in_the_model(with_softmax,
     record = read(tmp_path / "second").training
     assert (record["base_model"], record["base_text"]) == ("first", text)
     assert record["heldout_perplexity"]
+
+
+def test_finetune_rejects_a_model_whose_state_reset_fraction_is_not_a_number(with_softmax, corpus):
+    model = dataclasses.replace(read(with_softmax), training={"reset_share": "half"})
+    with pytest.raises(FormatError, match="reset_share in the training record is 'half'"):
+        finetune_job(config_of(with_softmax, corpus, ""), model, Corpus.open(corpus))
 
 
 def test_record_of_a_fine_tuned_model_has_the_name_and_not_the_path_of_the_base(

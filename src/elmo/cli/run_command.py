@@ -26,7 +26,7 @@ TERMINATED = 143
 
 
 def run_command(
-    make_config: Callable[[], Any], command: Command, debug: bool, as_json: bool = False
+    make_config: Callable[[], object], command: Command, debug: bool, as_json: bool = False
 ) -> None:
     """Run a command and print its result, or print an error and exit with an error code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")

@@ -1,7 +1,7 @@
 """Parsing of arguments and the help text of a command."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -9,6 +9,10 @@ from typer.core import TyperCommand, TyperGroup
 from elmo.cli.command_table import COMMANDS
 from elmo.compat.allennlp_command import allennlp_flags, explain_allennlp
 from elmo.config.tasks import OPTION_SYNONYMS
+
+if TYPE_CHECKING:
+    # typer contains its own copy of click and does not export these classes.
+    from typer._click import Command, Context, HelpFormatter
 
 WRONG_USAGE = 2
 
@@ -33,11 +37,13 @@ TOKENIZER_MESSAGE = (
 class OrderedGroup(TyperGroup):
     """Command group that lists commands and subgroups in the order of `COMMANDS`."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: "Context") -> list[str]:
         """Return the command names in the order of `COMMANDS`."""
         return list(dict.fromkeys(words.split()[0] for words in COMMANDS))
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: "Context", args: list[str]
+    ) -> tuple[str | None, "Command | None", list[str]]:
         """Return the command that the arguments name, and explain the one of AllenNLP."""
         if args[0] == "elmo":
             _reject(f"The command allennlp elmo is elmo embed here. {explain_allennlp(args[1:])}")
@@ -50,7 +56,7 @@ class SectionedCommand(TyperCommand):
     # Flags that other tasks have, with an error message.
     inapplicable: ClassVar[Mapping[str, str]] = {}
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
         """Parse the arguments, and explain how to replace an option of earlier programs."""
         replaced: dict[str, str] = {}
         names = {parameter.name for parameter in self.get_params(ctx)}
@@ -85,7 +91,7 @@ class SectionedCommand(TyperCommand):
             )
         return extra
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the help of all parameters, grouped under their headings."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):

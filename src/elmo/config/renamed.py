@@ -7,7 +7,7 @@ when a config is loaded and when a resumed run is compared with the config in it
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, get_type_hints, overload
 
 from elmo.errors import ConfigError
 
@@ -74,7 +74,7 @@ NEGATED_FIELDS: dict[str, dict[str, str]] = {
     "JobSettings": {"raw": "pretokenized"},
 }
 # Removed fields, by config class, with the values that have the same effect as leaving them out.
-REMOVED_FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
+REMOVED_FIELDS: dict[str, dict[str, tuple[object, ...]]] = {
     "OptimizerConfig": {"final_rate": (0.0,)},
     "RunConfig": {"strategy": ("auto", "ddp")},
 }
@@ -96,7 +96,7 @@ RENAMED_VALUES: dict[tuple[str, str], dict[str, str | None]] = {
 }
 
 
-def upgrade_recorded(cls: type, data: Any) -> Any:
+def upgrade_recorded(cls: type, data: object) -> object:
     """Return the plain data of a config that was recorded by a run, with current names.
 
     An option that did not exist when the run was started can have had another effect than its
@@ -115,7 +115,11 @@ def upgrade_recorded(cls: type, data: Any) -> Any:
     return upgraded
 
 
-def upgrade(cls: type, data: Any) -> Any:
+@overload
+def upgrade(cls: type, data: dict[str, object]) -> dict[str, object]: ...
+@overload
+def upgrade(cls: type, data: object) -> object: ...
+def upgrade(cls: type, data: object) -> object:
     """Replace old field names and values in the plain data of a config, including its sections.
 
     Args:
@@ -131,7 +135,7 @@ def upgrade(cls: type, data: Any) -> Any:
     fields = RENAMED_FIELDS.get(cls.__name__, {})
     negated = NEGATED_FIELDS.get(cls.__name__, {})
     hints = get_type_hints(cls)
-    upgraded: dict[str, Any] = {}
+    upgraded: dict[str, object] = {}
     for old, value in data.items():
         if old in removed:
             if value not in removed[old]:
@@ -154,21 +158,21 @@ def upgrade(cls: type, data: Any) -> Any:
     return _with_task_options(cls, upgraded) if hasattr(cls, "section_types") else upgraded
 
 
-def section_types(cls: type, data: Mapping[str, Any]) -> dict[str, type]:
+def section_types(cls: type, data: Mapping[str, object]) -> dict[str, type]:
     """Return the classes of sections that depend on other values of the config.
 
     Args:
         cls: Config dataclass. It can have a method `section_types`.
         data: Plain data of a config.
     """
-    choose: Callable[[Mapping[str, Any]], dict[str, type]] | None
+    choose: Callable[[Mapping[str, object]], dict[str, type]] | None
     choose = getattr(cls, "section_types", None)
     return {} if choose is None else choose(data)
 
 
-def _with_task_options(cls: type, data: dict[str, Any]) -> dict[str, Any]:
+def _with_task_options(cls: type, data: dict[str, object]) -> dict[str, object]:
     """Move options of one task from their old places to the section `options`."""
-    moved: dict[str, Any] = {}
+    moved: dict[str, object] = {}
     for section, names in MOVED_OPTIONS.items():
         place = data if not section else data.get(section)
         if isinstance(place, dict):
@@ -191,10 +195,13 @@ def _with_task_options(cls: type, data: dict[str, Any]) -> dict[str, Any]:
         name = RENAMED_OPTIONS.get(old, old)
         if name in known or value != DEFAULT_FOR_ALL.get(name, value):
             options[name] = value
-    return {**data, "options": {**options, **(data.get("options") or {})}}
+    given = data.get("options") or {}
+    if not isinstance(given, dict):
+        return data  # reported later
+    return {**data, "options": {**options, **given}}
 
 
-def original_names(cls: type, data: dict[str, Any]) -> dict[str, Any]:
+def original_names(cls: type, data: dict[str, object]) -> dict[str, object]:
     """Replace current field names in the plain data of a config by the original ones.
 
     This keeps the hash of a config unchanged when a field is renamed.
@@ -207,7 +214,7 @@ def original_names(cls: type, data: dict[str, Any]) -> dict[str, Any]:
     hints = get_type_hints(cls)
     return {
         old_names.get(name, name): original_names(hints[name], value)
-        if dataclasses.is_dataclass(hints[name])
+        if dataclasses.is_dataclass(hints[name]) and isinstance(value, dict)
         else value
         for name, value in data.items()
     }

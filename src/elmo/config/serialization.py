@@ -17,13 +17,13 @@ from elmo.errors import ConfigError, did_you_mean, nearest_name, shortened
 Config = TypeVar("Config")
 
 
-def to_dict(config: Any) -> dict[str, Any]:
+def to_dict(config: object) -> dict[str, object]:
     """Convert a config to plain dicts and lists."""
-    plain: dict[str, Any] = dataclasses.asdict(config, dict_factory=dict)
-    return typing.cast(dict[str, Any], _untuple(plain))
+    plain = dataclasses.asdict(typing.cast(Any, config), dict_factory=dict)
+    return {name: _untuple(value) for name, value in plain.items()}
 
 
-def _untuple(value: Any) -> Any:
+def _untuple(value: object) -> object:
     if isinstance(value, dict):
         return {key: _untuple(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -32,7 +32,7 @@ def _untuple(value: Any) -> Any:
 
 
 def from_dict(
-    cls: type[Config], data: Any, where: str = "config", base: Config | None = None
+    cls: type[Config], data: object, where: str = "config", base: Config | None = None
 ) -> Config:
     """Build a config dataclass from plain data.
 
@@ -50,31 +50,30 @@ def from_dict(
         ConfigError: A field name is unknown, a value has the wrong type, or a required value is
             missing.
     """
-    _check_mapping(data, where)
-    data = upgrade(cls, data)
+    values = upgrade(cls, _mapping(data, where))
     try:
-        hints = get_type_hints(cls) | section_types(cls, data)
+        hints = get_type_hints(cls) | section_types(cls, values)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     fields = dataclasses.fields(typing.cast(Any, cls))
     names = [item.name for item in fields]
-    unknown = sorted(set(map(str, data)) - set(names))
+    unknown = sorted(set(map(str, values)) - set(names))
     if unknown:
         raise ConfigError(
             f"{where}: unknown option {', '.join(unknown)}.{_suggestion(cls, unknown[0])} "
             f"Expected: {', '.join(names)}."
         )
-    values: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for item in fields:
         default = _default(item, base)
-        if item.name in data:
+        if item.name in values:
             name = f"{where}.{item.name}"
-            values[item.name] = _convert(hints[item.name], data[item.name], name, default)
+            arguments[item.name] = _convert(hints[item.name], values[item.name], name, default)
         elif default is dataclasses.MISSING:
             raise ConfigError(f"{where}: the required option {item.name} is missing.")
         else:
-            values[item.name] = default
-    return cls(**values)
+            arguments[item.name] = default
+    return cls(**arguments)
 
 
 def _suggestion(cls: type, name: str) -> str:
@@ -102,9 +101,10 @@ def _default(item: "dataclasses.Field[Any]", base: Any) -> Any:
     return item.default
 
 
-def _check_mapping(data: Any, where: str) -> None:
+def _mapping(data: object, where: str) -> dict[str, object]:
     if not isinstance(data, dict):
         raise ConfigError(f"{where}: expected a mapping of options (got {_typed(data)}).")
+    return data
 
 
 def _convert(hint: Any, value: Any, where: str, default: Any = None) -> Any:
@@ -149,14 +149,14 @@ def _without_none(hint: Any) -> Any:
     return next(argument for argument in get_args(hint) if argument is not type(None))
 
 
-def _typed(value: Any) -> str:
+def _typed(value: object) -> str:
     return f"{type(value).__name__} {shortened(repr(value), 80)}"
 
 
 # ------------------------------------------------------------------------------------------- YAML
 
 
-def to_yaml(config: Any) -> str:
+def to_yaml(config: object) -> str:
     """Convert a config to YAML that `load_config` can read."""
     import yaml
 
@@ -182,7 +182,7 @@ def presets(folder: str = "") -> dict[str, Path]:
 def load_config(
     cls: type[Config],
     source: str | None = None,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     known: Mapping[str, Path] | None = None,
     synonyms: Mapping[str, str] | None = None,
 ) -> Config:
@@ -195,18 +195,17 @@ def load_config(
         known: Path of each preset, by preset name.
         synonyms: Names that are not presets, with the preset to suggest.
     """
-    data = {}
-    if source is not None:
-        data = upgrade(cls, _read_settings(source, known or {}, synonyms or {}))
+    data: dict[str, object] = {}
     where = source or "config"
-    _check_mapping(data, where)
+    if source is not None:
+        settings = _read_settings(source, known or {}, synonyms or {})
+        data = upgrade(cls, _mapping(settings, where))
     for leaf in leaves(cls, data={**data, **(overrides or {})}):
         if overrides and leaf.name in overrides:
             section, section_name = data, where
             for name in leaf.path:
                 section_name += f".{name}"
-                section = section.setdefault(name, {})
-                _check_mapping(section, section_name)
+                section = _mapping(section.setdefault(name, {}), section_name)
             # Users of overrides know an option by its name, not by its section.
             section[leaf.name] = _convert(leaf.hint, overrides[leaf.name], leaf.name)
         elif leaf.is_required and leaf.name not in data:
@@ -215,7 +214,7 @@ def load_config(
     return from_dict(cls, data, where)
 
 
-def _read_settings(source: str, known: Mapping[str, Path], synonyms: Mapping[str, str]) -> Any:
+def _read_settings(source: str, known: Mapping[str, Path], synonyms: Mapping[str, str]) -> object:
     import yaml
 
     path = known.get(source) or known.get(source.replace("_", "-")) or Path(source)
@@ -266,8 +265,8 @@ class Leaf:
     name: str
     path: tuple[str, ...]
     title: str
-    hint: Any
-    default: Any
+    hint: object
+    default: object
     help: str
 
     @property
@@ -302,7 +301,7 @@ class Leaf:
         can_be_null = hint is not self.hint and self.default is not None
         return f"{hint.__name__}|null" if can_be_null else str(hint.__name__)
 
-    def from_text(self, text: str) -> Any:
+    def from_text(self, text: str) -> object:
         """Parse a command-line value.
 
         Optional fields accept `null` or `none`; lists are parsed as YAML.
@@ -333,8 +332,8 @@ def leaves(
     cls: type,
     path: tuple[str, ...] = (),
     title: str = "",
-    base: Any = None,
-    data: Mapping[str, Any] | None = None,
+    base: object = None,
+    data: Mapping[str, object] | None = None,
 ) -> list[Leaf]:
     """Return all fields of a config and its sections as a flat list, the config's own fields first.
 

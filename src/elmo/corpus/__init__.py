@@ -1,7 +1,5 @@
 """Corpus preparation, and BPTT segments for language model training."""
 
-from typing import Any
-
 from elmo.lazy import fetch
 
 __all__ = [
@@ -25,5 +23,5 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return fetch(name, _MODULES, __name__)

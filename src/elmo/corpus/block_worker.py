@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +101,7 @@ class BlockWorker:
         self.n_words = self.n_sentences = 0
 
     def __call__(
-        self, request: CountingTask | None, report: Callable[[Any], None]
+        self, request: CountingTask | None, report: Callable[[object], None]
     ) -> CountedBlock | list[str]:
         """Handle a request from the parent process: a block, or None after the last block."""
         return self.finish() if request is None else self.process(request)

@@ -19,15 +19,17 @@ from numpy.typing import NDArray
 from elmo.config import StreamConfig
 from elmo.corpus.bptt_streams import (
     ContiguousStreams,
-    Position,
     PredictionPairs,
     QueuedStreams,
     SequentialOrder,
     ShuffledOrder,
     StreamLayout,
+    StreamPosition,
 )
 from elmo.corpus.shards import Numbers, Split
 from elmo.errors import ConfigError
+
+TextPosition = dict[str, list[StreamPosition]]
 
 BEGIN, END, FIRST_WORD = 0, 1, 2
 
@@ -51,7 +53,7 @@ class BPTTSegment:
     targets: Numbers
     resets: Flags
     real: Flags
-    position: Position
+    position: TextPosition
 
 
 class SegmentLoader:
@@ -93,11 +95,11 @@ class SegmentLoader:
                 position=self.position(),
             )
 
-    def position(self) -> Position:
+    def position(self) -> TextPosition:
         """Return the current position as JSON-compatible data."""
         return {"streams": [layout.position() for layout in self._layouts]}
 
-    def restore(self, position: Position) -> None:
+    def restore(self, position: TextPosition) -> None:
         """Continue from a position returned by `position`."""
         # "lanes" is the key in checkpoints of earlier versions.
         positions = position["streams" if "streams" in position else "lanes"]
@@ -161,7 +163,7 @@ def build_segment(
     *,
     reset: float,
     seed: int,
-    position: Position | None = None,
+    position: TextPosition | None = None,
 ) -> BPTTSegment:
     """Build a segment by looking up the words of the prediction pairs in both directions.
 

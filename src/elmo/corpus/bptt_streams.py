@@ -8,14 +8,21 @@ and restored.
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 import numpy as np
 
 from elmo.corpus.shards import Numbers, Split
 from elmo.errors import ConfigError
 
-Position = dict[str, Any]
+
+class StreamPosition(TypedDict, total=False):
+    """Position of a layout: `taken` of `ContiguousStreams`, other keys of `QueuedStreams`."""
+
+    drawn: int
+    draw: list[int]
+    offset: list[int]
+    taken: int
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,10 @@ class StreamLayout(Protocol):
     def is_over(self) -> bool:
         """Whether all sentences have been read."""
 
-    def position(self) -> Position:
+    def position(self) -> StreamPosition:
         """Return the current position as plain data."""
 
-    def restore(self, position: Position) -> None:
+    def restore(self, position: StreamPosition) -> None:
         """Continue from a saved position."""
 
 
@@ -194,7 +201,7 @@ class QueuedStreams:
         reading = bool((self._offset < self._length).any())
         return not reading and not len(self.order.sentences(self.drawn, 1))
 
-    def position(self) -> Position:
+    def position(self) -> StreamPosition:
         """Return the total number of draws, and the draw index and offset of each stream."""
         return {
             "drawn": self.drawn,
@@ -202,7 +209,7 @@ class QueuedStreams:
             "offset": self._offset.tolist(),
         }
 
-    def restore(self, position: Position) -> None:
+    def restore(self, position: StreamPosition) -> None:
         """Continue from a saved position."""
         self.drawn = position["drawn"]
         self._draw = np.array(position["draw"])
@@ -277,10 +284,10 @@ class ContiguousStreams:
         """Whether every part has been read to its end."""
         return not self.endless and self.taken >= int(self._size.max())
 
-    def position(self) -> Position:
+    def position(self) -> StreamPosition:
         """Return the number of pairs that each stream has read."""
         return {"taken": self.taken}
 
-    def restore(self, position: Position) -> None:
+    def restore(self, position: StreamPosition) -> None:
         """Continue from a saved position."""
         self.taken = position["taken"]

@@ -7,9 +7,12 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from elmo.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 # Exceptions raised by reading a file, including a damaged compressed one.
@@ -72,7 +75,7 @@ class ZstdFile(io.RawIOBase):
         """Whether the stream is readable; always True."""
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: "WriteableBuffer") -> int:
         """Read decompressed bytes into a buffer, and return the number of bytes read."""
         while not self._buffer:
             compressed = self._frame.unused_data if self._frame.eof else b""
@@ -88,7 +91,8 @@ class ZstdFile(io.RawIOBase):
                 self._buffer = self._frame.decompress(compressed)
             except self._error as error:
                 raise OSError(str(error)) from None
-        n_bytes = min(len(buffer), len(self._buffer))
-        buffer[:n_bytes] = self._buffer[:n_bytes]
+        view = memoryview(buffer).cast("B")
+        n_bytes = min(len(view), len(self._buffer))
+        view[:n_bytes] = self._buffer[:n_bytes]
         self._buffer = self._buffer[n_bytes:]
         return n_bytes

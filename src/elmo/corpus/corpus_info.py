@@ -1,7 +1,6 @@
 """Description of a prepared corpus for `elmo info`."""
 
 from pathlib import Path
-from typing import Any
 
 from elmo.config.serialization import to_dict
 from elmo.corpus.shards import VOCABULARY, open_table, read_header
@@ -9,7 +8,7 @@ from elmo.progress import format_count
 from elmo.text.vocabulary import Vocabulary
 
 
-def corpus_info(folder: Path) -> tuple[dict[str, str | int], dict[str, Any]]:
+def corpus_info(folder: Path) -> tuple[dict[str, str | int], dict[str, object]]:
     """Describe a prepared corpus.
 
     Args:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
 
 from elmo.config import InputFormat
 from elmo.corpus import line_blocks
@@ -48,7 +47,7 @@ class InputRecord:
 
     location: str
     number: int
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
 
     def text(self, column: str) -> str | None:
         """Return the text in a column, or None if it is null; other values are an error."""
@@ -260,7 +259,7 @@ class InputFile:
 
 def parse_json_record(
     line: str, location: str, required: Mapping[str, str], *, is_first: bool = True
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Parse a line of a JSON lines file.
 
     The first record must have the required fields; each has the option that selects it.

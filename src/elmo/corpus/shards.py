@@ -79,7 +79,7 @@ class CorpusShard:
         starts: Start offset of each sentence in `words`, followed by len(words), (sentences + 1,).
     """
 
-    words: NDArray[Any]
+    words: NDArray[np.integer]
     starts: Numbers
 
     @property
@@ -321,7 +321,7 @@ def shard_paths(folder: Path, split: str, number: int) -> tuple[Path, Path]:
     return folder / f"{stem}.tokens", folder / f"{stem}.starts"
 
 
-def word_type(n_words: int) -> type[np.unsignedinteger[Any]]:
+def word_type(n_words: int) -> type[np.uint16 | np.uint32]:
     """Return the narrowest dtype that holds the ids of `n_words` distinct words."""
     return np.uint16 if n_words <= 2**16 else np.uint32
 

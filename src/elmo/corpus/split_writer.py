@@ -39,7 +39,9 @@ class SplitWriter:
         """Close the last shard."""
         self._close()
 
-    def add(self, words: NDArray[np.uint32], lengths: NDArray[Any], n_characters: int) -> None:
+    def add(
+        self, words: NDArray[np.uint32], lengths: NDArray[np.uint32], n_characters: int
+    ) -> None:
         """Append sentences: concatenated word ids, (words,), and lengths, (sentences,).
 
         `n_characters` counts the original text of the sentences.

@@ -5,7 +5,6 @@ corpus. Looking up a segment in the tables yields a batch for the model.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +56,7 @@ class TokenTables:
             boundary token counts as one character.
     """
 
-    rows: NDArray[Any]
+    rows: NDArray[np.int16] | NDArray[np.int32]
     targets: Numbers
     unknown: Flags
     characters: Numbers

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from queue import SimpleQueue
-from typing import Any
 
 from elmo.child_processes import Child, ChildEnded
 from elmo.corpus.block_worker import BlockWorker, CountedBlock, CountingJob, CountingTask
 from elmo.errors import OutputError
+
+WorkerProcess = Child[CountingTask | None, object, CountedBlock | list[str]]
 
 
 def process_blocks(
@@ -52,8 +53,8 @@ class WorkerPool:
             job: Settings shared by all workers.
             n_workers: Number of processes.
         """
-        self._children: list[Child] = []
-        self._idle: SimpleQueue[Child] = SimpleQueue()
+        self._children: list[WorkerProcess] = []
+        self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         # One thread waits for each child, so that this process can continue to read text.
         self._threads = ThreadPoolExecutor(n_workers)
         try:
@@ -92,19 +93,26 @@ class WorkerPool:
 
     def finish(self) -> list[str]:
         """Write the last runs of all workers in parallel, and return the names of all runs."""
-        runs = self._threads.map(lambda child: _request(child, None), self._children)
+        runs = self._threads.map(_finish, self._children)
         return [run for names in runs for run in names]
 
     def _submit(self, task: CountingTask) -> CountedBlock:
         child = self._idle.get()
         try:
-            block: CountedBlock = _request(child, task)
+            block = _request(child, task)
+            assert isinstance(block, CountedBlock)
             return block
         finally:
             self._idle.put(child)
 
 
-def _request(child: Child, request: CountingTask | None) -> Any:
+def _finish(child: WorkerProcess) -> list[str]:
+    runs = _request(child, None)
+    assert isinstance(runs, list)
+    return runs
+
+
+def _request(child: WorkerProcess, request: CountingTask | None) -> CountedBlock | list[str]:
     """Send a request to a worker process and return its response."""
     try:
         return child.ask(request)

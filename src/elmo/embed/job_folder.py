@@ -13,8 +13,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from elmo.config.serialization import from_dict, to_dict
 from elmo.embed.job_records import FinishedShard, JobManifest, JobPlan, JobSettings, ShardRecord
@@ -140,7 +141,7 @@ class JobFolder:
             settings=plan.settings,
             texts=plan.texts,
             shards=tuple(
-                FinishedShard(**to_dict(records[task.number]), name=plan.shard(task.number))
+                FinishedShard(**asdict(records[task.number]), name=plan.shard(task.number))
                 for task in plan.tasks
             ),
         )
@@ -162,13 +163,14 @@ def check_same_job(folder: Path, planned: JobSettings, current: JobSettings) -> 
         new = getattr(current, name)
         if old != new:
             if name == "model":
-                old, new = old[:12], new[:12]
+                old, new = planned.model[:12], current.model[:12]
                 name = "the fingerprint of the model"
             if name == "pretokenized":
+                before, now = _SPLITS[planned.pretokenized], _SPLITS[current.pretokenized]
                 raise ConfigError(
-                    f"{folder} contains a job that splits text {_SPLITS[old]}, but now it would be "
-                    f"split {_SPLITS[new]}. Resume it {'with' if old else 'without'} "
-                    "--pretokenized, or use another folder."
+                    f"{folder} contains a job that splits text {before}, but now it would be "
+                    f"split {now}. Resume it {'with' if old else 'without'} --pretokenized, or use "
+                    "another folder."
                 )
             raise ConfigError(
                 f"{folder} contains another job: {name} was {old}, now it is {new}. Use another "
@@ -276,7 +278,7 @@ def read_json(cls: type[Data], path: Path) -> Data:
     return _build(cls, _read_object(path), path)
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def _read_object(path: Path) -> dict[str, object]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -286,14 +288,14 @@ def _read_object(path: Path) -> dict[str, Any]:
     return data
 
 
-def _build(cls: type[Data], data: Any, path: Path) -> Data:
+def _build(cls: type[Data], data: object, path: Path) -> Data:
     try:
         return from_dict(cls, data, str(path))
     except ElmoError as error:
         raise FormatError(f"The file is damaged: {error}") from None
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     """Write a JSON file atomically."""
     with atomic_path(path) as partial:
         partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

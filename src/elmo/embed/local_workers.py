@@ -16,6 +16,8 @@ from elmo.embed.job_texts import ShardTask
 from elmo.embed.shard_worker import ShardJob, ShardWorker
 from elmo.errors import OutputError
 
+ShardProcess = Child[ShardTask, int, ShardRecord]
+
 # Number of workers that may die on the same task before the job fails.
 MAX_TRIES = 3
 
@@ -53,7 +55,7 @@ class LocalWorkers:
         """
         self._job = job
         self._tasks = deque(tasks)
-        self._children: set[Child] = set()
+        self._children: set[ShardProcess] = set()
         self._is_closing = False
         self._lock = Lock()
         self._events: SimpleQueue[int | ShardRecord | Exception | None] = SimpleQueue()
@@ -88,7 +90,7 @@ class LocalWorkers:
                 yield event
 
     def _supervise(self) -> None:
-        child: Child | None = None
+        child: ShardProcess | None = None
         try:
             while (task := self._next_task()) is not None:
                 for tries_left in reversed(range(MAX_TRIES)):
@@ -114,7 +116,7 @@ class LocalWorkers:
         with self._lock:
             return self._tasks.popleft() if self._tasks else None
 
-    def _run_task(self, child: Child, task: ShardTask) -> None:
+    def _run_task(self, child: ShardProcess, task: ShardTask) -> None:
         n_reported = 0
 
         def report(n_words: int) -> None:
@@ -123,14 +125,14 @@ class LocalWorkers:
             self._events.put(n_words)
 
         try:
-            record: ShardRecord = child.ask(task, report)
+            record = child.ask(task, report)
         except ChildEnded:
             self._events.put(-n_reported)
             raise
         self._events.put(task.n_words - n_reported)
         self._events.put(record)
 
-    def _start(self) -> Child | None:
+    def _start(self) -> ShardProcess | None:
         """Start a process; return None if the pool is closing."""
         with self._lock:
             if self._is_closing:
@@ -139,7 +141,7 @@ class LocalWorkers:
             self._children.add(child)
             return child
 
-    def _end(self, child: Child) -> None:
+    def _end(self, child: ShardProcess) -> None:
         with self._lock:
             self._children.discard(child)
         child.close()

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from types import ModuleType
 
 from elmo.child_processes import portable
 from elmo.embed.job_folder import SHARDS
@@ -38,7 +38,7 @@ def run_on_ray(
             [{"task": pickle.dumps(task)} for task in tasks], override_num_blocks=len(tasks)
         )
         results = rows.map(
-            cast(Any, RayActor),
+            RayActor,
             fn_constructor_args=(job,),
             compute=ray.data.ActorPoolStrategy(size=min(n_workers, len(tasks))),
             num_cpus=job.n_threads,
@@ -55,7 +55,7 @@ def run_on_ray(
             raise _ray_error("Ray failed", error) from None
 
 
-def import_ray() -> Any:
+def import_ray() -> ModuleType:
     """Import and return Ray."""
     try:
         import ray.data
@@ -80,7 +80,7 @@ class RayActor:
         self._job = job
         self._worker: ShardWorker | None = None
 
-    def __call__(self, row: dict[str, Any]) -> dict[str, bytes]:
+    def __call__(self, row: dict[str, bytes]) -> dict[str, bytes]:
         """Run a task and return its record, or the exception, since Ray would hide a raised one."""
         answer: ShardRecord | Exception
         try:
@@ -107,7 +107,7 @@ class RayActor:
 
 
 @contextmanager
-def _connected(ray: Any) -> Iterator[None]:
+def _connected(ray: ModuleType) -> Iterator[None]:
     """Connect to the Ray cluster at $RAY_ADDRESS or on this machine, or start a new one."""
     # Our progress line covers the whole job; Ray writes its own messages to log files.
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
@@ -126,7 +126,7 @@ def _connected(ray: Any) -> Iterator[None]:
             ray.shutdown()
 
 
-def _init(ray: Any) -> None:
+def _init(ray: ModuleType) -> None:
     handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(logging_level="error", log_to_driver=False)

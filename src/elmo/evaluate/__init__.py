@@ -1,6 +1,6 @@
 """Evaluation of language models by perplexity."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from elmo.lazy import fetch
 
@@ -10,5 +10,5 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return fetch(name, {"evaluate": "elmo.evaluate.evaluate_model"}, __name__)

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -62,7 +61,7 @@ class EvaluateResult:
     n_sentences: int
     common_vocab: str | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the result as plain data."""
         perplexity = self.perplexity
         counts = {

@@ -1,7 +1,5 @@
 """Export of the network to ONNX graphs and `torch.export` programs."""
 
-from typing import Any
-
 from elmo.lazy import fetch
 
 __all__ = ["exported", "to_onnx"]
@@ -12,5 +10,5 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return fetch(name, _MODULES, __name__)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -72,7 +72,7 @@ class OnnxFile:
         self._bilm.load_state_dict(cpu_weights, assign=True)
         self._model = graph(self._bilm, storage)
 
-    def writers(self, name: str) -> dict[str, Callable[[Path], Any] | None]:
+    def writers(self, name: str) -> dict[str, Callable[[Path], object] | None]:
         """Return a function for each file name that writes the file, as `write_folder` expects."""
         tensors = self._model.graph.initializer
         is_split = sum(len(tensor.raw_data) for tensor in tensors) > MAX_FILE_BYTES

@@ -5,7 +5,7 @@ that can export scans, would write source file paths into the graph, and could n
 distinct word only once. Every exported graph is compared with the network.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from elmo.export.onnx_matmul import WeightNodes
 from elmo.export.onnx_nodes import FLOAT, INT64, Nodes
 from elmo.model.bilm import BiLM
 
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto
+
 INPUT = "character_ids"
 OUTPUT = "layers"
 
 
-def graph(bilm: BiLM, storage: Storage = "float32") -> Any:
+def graph(bilm: BiLM, storage: Storage = "float32") -> "ModelProto":
     """Return an ONNX model of the network, with a copy of its weights.
 
     With the storage "int8", matrices are also multiplied in int8.
@@ -198,7 +201,9 @@ def _scan(
     )[2]
 
 
-def _scan_body(outer: Nodes, weight_nodes: WeightNodes, config: LSTMConfig, name: str) -> Any:
+def _scan_body(
+    outer: Nodes, weight_nodes: WeightNodes, config: LSTMConfig, name: str
+) -> "GraphProto":
     """Build one step: `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `h' = clip(W_hr (σ(o)·tanh(c')))`."""
     nodes = Nodes(f"{name}.", outer)
     h, c, gates, mask = inputs = [nodes.prefix + item for item in ("h", "c", "gates", "mask")]

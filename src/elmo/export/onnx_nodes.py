@@ -1,12 +1,16 @@
 """Builder for ONNX graphs. The same calls in the same order produce identical files."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 # The oldest version with all operators used here; onnxruntime 1.14 and newer support it.
 OPSET = 18
@@ -15,12 +19,12 @@ IR_VERSION = 8
 # Element types of the ONNX format.
 FLOAT, UINT8, INT64 = 1, 2, 7
 
-Array = NDArray[Any]
+Array = NDArray[np.generic]
 TensorType = tuple[int, Sequence[int | str]]
 """Element type and shape of an input or output; a string is a dynamic dimension."""
 
 
-def onnx_package() -> Any:
+def onnx_package() -> ModuleType:
     """Import and return the `onnx` package."""
     try:
         import onnx
@@ -36,16 +40,16 @@ class Nodes:
         """Create an empty graph; `outer` contains it as a scan body and stores the weights."""
         self.prefix = prefix
         self.outer = outer or self
-        self.weights: dict[str, Any] = {}
-        self._nodes: list[Any] = []
+        self.weights: dict[str, TensorProto] = {}
+        self._nodes: list[NodeProto] = []
         self._onnx = onnx_package()
 
-    def add(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+    def add(self, operator: str, *inputs: str, name: str = "", **attributes: object) -> str:
         """Add a node with one output and return the name of the output."""
         return self._append(operator, inputs, [name or self._new_name(operator)], attributes)[0]
 
     def add_with_outputs(
-        self, operator: str, n_outputs: int, *inputs: str, **attributes: Any
+        self, operator: str, n_outputs: int, *inputs: str, **attributes: object
     ) -> list[str]:
         """Add a node with several outputs and return their names."""
         names = [f"{self._new_name(operator)}.{number}" for number in range(n_outputs)]
@@ -67,22 +71,23 @@ class Nodes:
         name = ".".join(["integers", *map(str, values)])
         return self.weight(name, np.array(values, dtype=np.int64))
 
-    def as_body(self, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+    def as_body(self, inputs: Sequence[str], outputs: Sequence[str]) -> "GraphProto":
         """Return the nodes as a scan body without declared input and output shapes."""
         value = self._onnx.helper.make_tensor_value_info
-        return self._onnx.helper.make_graph(
+        body: GraphProto = self._onnx.helper.make_graph(
             self._nodes,
             self.prefix.rstrip("."),
             [value(name, FLOAT, None) for name in inputs],
             [value(name, FLOAT, None) for name in outputs],
         )
+        return body
 
     def as_model(
         self,
         inputs: Mapping[str, TensorType],
         outputs: Mapping[str, TensorType],
         metadata: Mapping[str, str],
-    ) -> Any:
+    ) -> "ModelProto":
         """Return the nodes as a complete ONNX model, with its inputs, outputs and metadata."""
         helper = self._onnx.helper
         graph = helper.make_graph(
@@ -92,7 +97,7 @@ class Nodes:
             [helper.make_tensor_value_info(name, *value) for name, value in outputs.items()],
             initializer=list(self.weights.values()),
         )
-        model = helper.make_model(
+        model: ModelProto = helper.make_model(
             graph,
             ir_version=IR_VERSION,
             opset_imports=[helper.make_opsetid("", OPSET)],
@@ -105,7 +110,7 @@ class Nodes:
         return f"{self.prefix}{operator}_{len(self._nodes)}"
 
     def _append(
-        self, operator: str, inputs: Sequence[str], names: list[str], attributes: dict[str, Any]
+        self, operator: str, inputs: Sequence[str], names: list[str], attributes: dict[str, object]
     ) -> list[str]:
         node = self._onnx.helper.make_node(operator, inputs, names, name=names[0], **attributes)
         self._nodes.append(node)

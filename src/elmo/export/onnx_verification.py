@@ -1,7 +1,7 @@
 """Verification of an exported ONNX file against the original network, on random sentences."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,6 +13,9 @@ from elmo.errors import MissingExtra, OutputError
 from elmo.export.onnx_graph import INPUT
 from elmo.model.bilm import BiLM, distinct_rows
 from elmo.text.characters import Ids
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
 
 # Maximum absolute error, relative to the largest value.
 MAX_ERROR = 1e-4
@@ -39,7 +42,7 @@ def verify_file(path: Path, bilm: BiLM, storage: Storage) -> str:
     return _verify_cosines(vectors[:, mask], expected[:, mask], storage)
 
 
-def open_session(path: Path) -> Any:
+def open_session(path: Path) -> "InferenceSession":
     """Open an ONNX file in onnxruntime with the same number of threads as PyTorch."""
     try:
         import onnxruntime

@@ -4,8 +4,6 @@ They convert between files and `Pretrained` (config, weights, vocabulary) withou
 network.
 """
 
-from typing import Any
-
 from elmo.lazy import fetch
 
 __all__ = ["ConvertResult", "InfoResult", "Pretrained", "convert", "info", "read"]
@@ -20,5 +18,5 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return fetch(name, _HOMES, __name__)

@@ -8,7 +8,6 @@ the values of the published models are assumed, with a warning.
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,7 +32,7 @@ _DERIVED = (
 )
 
 
-def read_archive(archive: Container, options: Any = None) -> Pretrained:
+def read_archive(archive: Container, options: object = None) -> Pretrained:
     """Read the ELMo model in a `model.tar.gz`.
 
     Args:
@@ -61,7 +60,7 @@ def read_archive(archive: Container, options: Any = None) -> Pretrained:
     return dataclasses.replace(model, config=dataclasses.replace(model.config, mix=mix))
 
 
-def _has_layer_norm(config: Any) -> bool:
+def _has_layer_norm(config: object) -> bool:
     """Whether any ELMo token embedder in a (nested) experiment config uses layer norm."""
     if isinstance(config, list):
         return any(map(_has_layer_norm, config))
@@ -71,13 +70,13 @@ def _has_layer_norm(config: Any) -> bool:
     return bool(is_elmo and config.get("do_layer_norm")) or _has_layer_norm(list(config.values()))
 
 
-def _packed_options(archive: Container) -> Any:
+def _packed_options(archive: Container) -> object:
     """Return the parsed options file from the archive's `fta/` folder, if there is exactly one."""
     names = [name for name in archive.names if name.startswith("fta/") and "options" in name]
     return archive.read_json(names[0]) if len(names) == 1 else None
 
 
-def _model_description(config: Any) -> str:
+def _model_description(config: object) -> str:
     model = config.get("model") if isinstance(config, dict) else None
     if not isinstance(model, dict):
         return "a model of unknown type"
@@ -91,7 +90,7 @@ def _model_description(config: Any) -> str:
 def read_state(
     state: Mapping[str, Tensor],
     label: str,
-    options: Any = None,
+    options: object = None,
     description: str = "a model",
 ) -> Pretrained:
     """Read the ELMo model in an AllenNLP state dict, ignoring all other tensors.
@@ -169,7 +168,7 @@ def _mixes(tensors: Mapping[str, Tensor], n_layers: int, label: str) -> dict[str
 
 def _geometry(
     state: Mapping[str, Tensor],
-    options: Any,
+    options: object,
     label: str,
 ) -> tuple[ModelConfig, list[str]]:
     encoder, lstm = "_elmo_lstm._token_embedder", "_elmo_lstm._elmo_lstm"

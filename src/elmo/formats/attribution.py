@@ -7,7 +7,6 @@ every model folder that is written.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -24,7 +23,7 @@ NOT_STATED = "not stated"
 _LANGUAGE_CODES = re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")
 
 
-def stored_attribution(value: Any) -> dict[str, str]:
+def stored_attribution(value: object) -> dict[str, str]:
     """Return the known keys of `attribution` in a config.json; none if the value is invalid."""
     if not isinstance(value, dict):
         return {}
@@ -35,7 +34,7 @@ def card_attribution(card: str) -> dict[str, str]:
     """Return the language and license in the YAML header of a model card, as far as it has them."""
     try:
         _, header, _ = card.split("---\n", 2)
-        fields: Any = yaml.safe_load(header)
+        fields: object = yaml.safe_load(header)
     except (ValueError, yaml.YAMLError):
         return {}
     if not isinstance(fields, dict):

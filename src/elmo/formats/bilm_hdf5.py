@@ -8,7 +8,6 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ SOFTMAX = {"softmax/W": "softmax.weight", "softmax/b": "softmax.bias"}
 
 
 def read(
-    options: Any,
+    options: object,
     arrays: Mapping[str, Array],
     *,
     label: str,
@@ -66,6 +65,7 @@ def read(
                 "vocab.txt next to the weights."
             )
         words = _ids_of_rows(vocabulary, n_words, label)
+    assert isinstance(options, dict)  # else it would not have been converted to a config
     if vocabulary is not None:
         notes += vocabulary.problems()
     model = Pretrained(

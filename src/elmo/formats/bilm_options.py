@@ -5,7 +5,7 @@ bilm-tf's `n_characters` is 261 during training and 262 afterwards; both are acc
 
 from collections.abc import Mapping
 from sys import float_info
-from typing import Any, Literal, cast
+from typing import Literal
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import ConfigError, FormatError
@@ -15,10 +15,10 @@ from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 class Section:
     """A JSON object with typed accessors whose errors name the full path of the key."""
 
-    def __init__(self, data: Any, label: str) -> None:
+    def __init__(self, data: object, label: str) -> None:
         if not isinstance(data, dict):
             raise FormatError(f"{label} is of type {type(data).__name__}, expected a JSON object.")
-        self.data = data
+        self.data: dict[str, object] = data
         self.label = label
 
     def section(self, name: str) -> "Section":
@@ -60,10 +60,10 @@ class Section:
 
     def activation(self) -> Literal["relu", "tanh"]:
         """Return the activation function of the character CNN."""
-        value: Any = self.data.get("activation")
+        value = self.data.get("activation")
         if value not in ("relu", "tanh"):
             raise FormatError(f"{self.label}.activation is {value!r}, expected relu or tanh.")
-        return cast(Literal["relu", "tanh"], value)
+        return value
 
     def filters(self) -> tuple[tuple[int, int], ...]:
         """Return the (width, count) pairs of the character CNN filters."""
@@ -73,7 +73,7 @@ class Section:
         assert isinstance(value, list)
         return tuple((width, count) for width, count in value)
 
-    def required(self, name: str) -> Any:
+    def required(self, name: str) -> object:
         """Return the value of a key that must be present."""
         if name not in self.data:
             names = ", ".join(map(str, self.data)) or "none"
@@ -82,7 +82,7 @@ class Section:
 
 
 def config_from_options(
-    options: Any,
+    options: object,
     label: str,
     n_words: int = 0,
 ) -> tuple[ModelConfig, list[str]]:
@@ -163,7 +163,7 @@ def _encoder(section: Section, projection_dim: int) -> tuple[EncoderConfig, list
     return config, notes
 
 
-def _is_filters(value: Any) -> bool:
+def _is_filters(value: object) -> bool:
     return isinstance(value, list) and all(
         isinstance(pair, list) and len(pair) == 2 and all(type(item) is int for item in pair)
         for pair in value
@@ -171,8 +171,8 @@ def _is_filters(value: Any) -> bool:
 
 
 def options_from_config(
-    config: ModelConfig, original: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+    config: ModelConfig, original: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """Return the options.json content that bilm-tf and AllenNLP need for a byte-character model.
 
     Args:
@@ -182,10 +182,8 @@ def options_from_config(
     """
     encoder, lstm = config.encoder, config.lstm
     if original is not None:
-        return {
-            **original,
-            "char_cnn": {**original["char_cnn"], "n_characters": encoder.n_characters},
-        }
+        characters = Section(dict(original), "options").section("char_cnn").data
+        return {**original, "char_cnn": {**characters, "n_characters": encoder.n_characters}}
     return {
         "lstm": {
             "use_skip_connections": lstm.residual,

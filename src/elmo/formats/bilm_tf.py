@@ -4,16 +4,17 @@ Variables are renamed to the dataset names in bilm-tf's HDF5 dump and then read 
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.errors import FormatError, listing
 from elmo.formats import bilm_hdf5
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.tf_checkpoint import read_checkpoint
-from elmo.formats.weight_names import Array
 from elmo.text.vocabulary import Vocabulary
 
 ORIGIN = "bilm-tf TensorFlow checkpoint"
@@ -42,7 +43,7 @@ def hdf5_name(variable: str) -> str:
     return name
 
 
-def read(prefix: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
+def read(prefix: Path, options: object, vocabulary: Vocabulary | None) -> Pretrained:
     """Read the model in a checkpoint, including its softmax.
 
     Args:
@@ -58,7 +59,7 @@ def read(prefix: Path, options: Any, vocabulary: Vocabulary | None) -> Pretraine
     return _read(prefix, options, weights, vocabulary)
 
 
-def read_accumulators(prefix: Path, options: Any) -> dict[str, Tensor] | None:
+def read_accumulators(prefix: Path, options: object) -> dict[str, Tensor] | None:
     """Read Adagrad's sums of squared gradients, one tensor per weight.
 
     The sums have the same names and shapes as the weights, so they are read like a model.
@@ -82,7 +83,10 @@ def read_accumulators(prefix: Path, options: Any) -> dict[str, Tensor] | None:
 
 
 def _read(
-    prefix: Path, options: Any, weights: dict[str, Array], vocabulary: Vocabulary | None
+    prefix: Path,
+    options: object,
+    weights: Mapping[str, NDArray[np.generic]],
+    vocabulary: Vocabulary | None,
 ) -> Pretrained:
     foreign = sorted(name for name in weights if not name.startswith(SCOPE))
     if foreign or not weights:
@@ -95,5 +99,7 @@ def _read(
             f"{prefix}: no backward LSTM found. A unidirectional language model cannot be read as "
             "a biLM."
         )
-    arrays = {hdf5_name(name): value for name, value in weights.items()}
+    arrays = {
+        hdf5_name(name): np.asarray(value, dtype=np.float32) for name, value in weights.items()
+    }
     return bilm_hdf5.read(options, arrays, label=str(prefix), origin=ORIGIN, vocabulary=vocabulary)

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from elmo.errors import FormatError, listing, shortened
 
@@ -66,7 +66,7 @@ class Container:
         with self.open(name) as file:
             return file.read()
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> object:
         """Return the parsed content of a JSON file."""
         return parse_json(self.read(name), f"{self.label}: {name}")
 
@@ -80,7 +80,7 @@ def one_line(error: Exception) -> str:
     return shortened(error) or type(error).__name__
 
 
-def parse_json(data: bytes, label: str) -> Any:
+def parse_json(data: bytes, label: str) -> object:
     """Parse JSON; raise `FormatError` if it is invalid."""
     try:
         return json.loads(data)

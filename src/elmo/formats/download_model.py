@@ -5,7 +5,6 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from elmo.config import DownloadConfig
 from elmo.errors import ConfigError, OutputError, did_you_mean, interruption_note
@@ -66,9 +65,9 @@ class PublishedList:
         models: One record per model.
     """
 
-    models: tuple[dict[str, Any], ...]
+    models: tuple[dict[str, object], ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the list as JSON-compatible data."""
         return {"models": list(self.models)}
 
@@ -164,7 +163,7 @@ def _download_files(model: PublishedModel, folder: Path) -> None:
     for file in model.files:
         path = folder / file.name
         # A file with its final name was checked by an earlier attempt, and is in the record.
-        known = download_record(folder).get("sha256", {})
+        known = _recorded_digests(folder)
         digests[file.name] = (
             known[file.name]
             if path.is_file() and file.name in known
@@ -173,13 +172,21 @@ def _download_files(model: PublishedModel, folder: Path) -> None:
         _write_record(model, folder, digests)
 
 
+def _recorded_digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file in the record of a download; empty if there is none."""
+    digests = download_record(folder).get("sha256")
+    if not isinstance(digests, dict):
+        return {}
+    return {name: str(digest) for name, digest in digests.items()}
+
+
 def _write_record(model: PublishedModel, folder: Path, digests: dict[str, str]) -> None:
     description = {"format": FORMAT, **_description(model), "sha256": digests}
     with atomic_path(folder / RECORD) as path:
         path.write_text(json.dumps(description, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-def _description(model: PublishedModel) -> dict[str, Any]:
+def _description(model: PublishedModel) -> dict[str, object]:
     return {
         "name": model.name,
         "language": model.language,
@@ -201,6 +208,6 @@ def _result(model: PublishedModel, folder: Path, *, is_new: bool) -> DownloadRes
         license=model.license,
         page=model.page,
         n_bytes=sum((folder / file.name).stat().st_size for file in model.files),
-        sha256=download_record(folder).get("sha256", {}),
+        sha256=_recorded_digests(folder),
         has_checksums=all(file.checksum for file in model.files),
     )

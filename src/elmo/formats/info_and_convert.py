@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from elmo.config import ConvertConfig, InfoConfig, Storage
 from elmo.config.serialization import to_dict
@@ -31,17 +30,17 @@ class InfoResult:
 
     rows: dict[str, str | int]
     notes: tuple[str, ...]
-    config: dict[str, Any]
-    training: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, object]
+    training: dict[str, object] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the description as JSON-compatible data."""
         details = {"training": self.training, "notes": list(self.notes), "config": self.config}
         return {**self.rows, **details}
 
     def __str__(self) -> str:
         """Return the rows as a table, followed by one line per note."""
-        rows = {label(name): value for name, value in self.rows.items()}
+        rows: dict[str, object] = {label(name): value for name, value in self.rows.items()}
         rows |= with_labels(self.training)
         width = max(map(len, rows))
         lines = [f"{name:<{width}}  {format_value(value)}" for name, value in rows.items()]

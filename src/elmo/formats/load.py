@@ -5,7 +5,7 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from torch import Tensor
 
@@ -111,7 +111,7 @@ def _existing_path(path: str | Path, argument: str) -> Path:
     return local
 
 
-def _read_options(options: str | Path) -> Any:
+def _read_options(options: str | Path) -> object:
     """Read options.json; raise `FormatError` if it is a weight file."""
     path = _existing_path(options, "options")
     data = read_file(path)
@@ -194,7 +194,7 @@ def _expand(path: str | Path) -> Path:
         raise FormatError(f"The file {path} does not exist: {error}") from None
 
 
-def _read_path(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
+def _read_path(path: Path, options: object, vocabulary: Vocabulary | None) -> Pretrained:
     if path.is_dir():
         if is_training_folder(path):
             return _read_path(_trained_model(path), options, vocabulary)
@@ -247,7 +247,7 @@ def _trained_model(path: Path) -> Path:
 
 def _read_container(
     files: Container,
-    options: Any,
+    options: object,
     vocabulary: Vocabulary | None,
     path: Path,
 ) -> Pretrained:
@@ -290,7 +290,7 @@ def _read_container(
     )
 
 
-def _read_hdf5(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
+def _read_hdf5(path: Path, options: object, vocabulary: Vocabulary | None) -> Pretrained:
     with open_file(path) as file:
         arrays = _model_arrays(file, str(path))
     if options is None:
@@ -314,7 +314,7 @@ def _model_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
     return arrays
 
 
-def _read_checkpoint(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
+def _read_checkpoint(path: Path, options: object, vocabulary: Vocabulary | None) -> Pretrained:
     prefix = find_checkpoint(path)
     siblings = open_folder(prefix.parent)
     if options is None:
@@ -350,7 +350,7 @@ def _sibling_files(path: Path) -> Container:
     return open_folder(path.parent)
 
 
-def _find_options(files: Container, weights: str = "") -> Any:
+def _find_options(files: Container, weights: str = "") -> object:
     """Return the parsed options for a weight file.
 
     If the name of an options file matches the weight file, that file is used. Otherwise the only
@@ -402,7 +402,7 @@ def _weight_file(files: Container, endings: tuple[str, ...], prefer: tuple[str, 
     return names[0] if names else None
 
 
-def _read_json_file(path: Path) -> Any:
+def _read_json_file(path: Path) -> object:
     return parse_json(read_file(path), str(path))
 
 

@@ -4,7 +4,6 @@ The config usually refers to an architecture file that is not in the folder.
 """
 
 import posixpath
-from typing import Any
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import ConfigError, FormatError
@@ -19,7 +18,7 @@ ORIGIN = "ELMoForManyLangs folder"
 # Architecture files that ELMoForManyLangs ships; both have the content below. Published models
 # refer to them by a path on their authors' machine.
 _PACKAGED_CONFIGS = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
-_PACKAGED_ARCHITECTURE: dict[str, Any] = {
+_PACKAGED_ARCHITECTURE: dict[str, object] = {
     "encoder": {
         "name": "elmo",
         "projection_dim": 512,
@@ -82,7 +81,7 @@ def _n_rows(state: dict[str, weight_names.Array], name: str) -> int:
     return state[name].shape[0] if name in state and state[name].ndim else 0
 
 
-def _architecture(folder: Container) -> tuple[Any, list[str]]:
+def _architecture(folder: Container) -> tuple[object, list[str]]:
     config = folder.read_json("config.json")
     path = config.get("config_path") if isinstance(config, dict) else None
     if not isinstance(path, str):
@@ -103,7 +102,7 @@ def _architecture(folder: Container) -> tuple[Any, list[str]]:
     )
 
 
-def _config(architecture: Any, n_words: int, n_characters: int, label: str) -> ModelConfig:
+def _config(architecture: object, n_words: int, n_characters: int, label: str) -> ModelConfig:
     root = Section(architecture, f"{label}: architecture")
     encoder, embedder = root.section("encoder"), root.section("token_embedder")
     for section, name in ((encoder, "elmo"), (embedder, "cnn")):

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from elmo.cache_folder import cache_folder
 from elmo.formats.published_models import MODELS
@@ -29,7 +28,7 @@ def downloaded(name: str) -> Path | None:
     return model_path(folder, name) if (folder / RECORD).is_file() else None
 
 
-def download_record(path: Path) -> dict[str, Any]:
+def download_record(path: Path) -> dict[str, object]:
     """Return the record of a downloaded model, given its folder or archive; empty if none."""
     record = (path.parent if path.is_file() else path) / RECORD
     try:

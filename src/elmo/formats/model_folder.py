@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import safetensors
 from safetensors.torch import load, save_file
@@ -49,7 +48,7 @@ def is_folder(folder: Container, format_name: str = FORMAT) -> bool:
 
 def read(folder: Container) -> Pretrained:
     """Read a model folder."""
-    header = folder.read_json(CONFIG)
+    header = _json_object(folder.read_json(CONFIG), f"{folder.label}: {CONFIG}")
     if header.get("version") != VERSION:
         raise FormatError(
             f"{folder.label}: format version {header.get('version')!r} is not supported; this "
@@ -69,6 +68,9 @@ def read(folder: Container) -> Pretrained:
     notes = header.get("notes", [])
     if not isinstance(notes, list):
         raise FormatError(f"{folder.label}: {CONFIG}: notes is {notes!r}, expected a list.")
+    options = header.get("options")
+    if options is not None:
+        options = _json_object(options, f"{folder.label}: {CONFIG}: options")
     vocabulary = None
     if VOCABULARY in folder.names:
         vocabulary = Vocabulary.parse(folder.read(VOCABULARY), VOCABULARY)
@@ -85,12 +87,18 @@ def read(folder: Container) -> Pretrained:
         else None,
         words=_dictionary(folder, WORDS) if config.encoder.n_words else None,
         notes=tuple(map(str, notes)),
-        options=header.get("options"),
+        options=options,
         training=with_current_keys(header.get("training")),
         source=source,
         storage=describe_storage(stored),
         attribution=attribution,
     )
+
+
+def _json_object(value: object, label: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise FormatError(f"{label} is of type {type(value).__name__}, expected a JSON object.")
+    return value
 
 
 def _dictionary(folder: Container, name: str) -> dict[str, int]:
@@ -137,7 +145,7 @@ def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> None
         "attribution": dict(model.attribution),
         "model": to_dict(model.config),
     }
-    files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: partial(save_tensors, stored)}
+    files: dict[str, Callable[[Path], object] | None] = {WEIGHTS: partial(save_tensors, stored)}
     optional = {
         VOCABULARY: None if model.vocabulary is None else model.vocabulary.to_bytes(),
         CHARACTERS: dictionary_json(model.characters),
@@ -174,7 +182,7 @@ def check_target(folder: Path, names: Sequence[str], format_name: str) -> None:
         )
 
 
-def as_json(value: Mapping[str, Any] | None) -> bytes | None:
+def as_json(value: Mapping[str, object] | None) -> bytes | None:
     """Return a value as encoded JSON, or None if the value is None."""
     if value is None:
         return None

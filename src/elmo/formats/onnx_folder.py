@@ -6,7 +6,6 @@ A folder contains the graph and the files needed to convert words to ids.
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from elmo.config import Storage
 from elmo.config.serialization import to_dict
@@ -66,7 +65,7 @@ def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> list
         "training": model.training,
         "model": {name: config[name] for name in SECTIONS},
     }
-    files: dict[str, Callable[[Path], Any] | None] = file.writers(GRAPH)
+    files: dict[str, Callable[[Path], object] | None] = file.writers(GRAPH)
     contents = {
         model_folder.CHARACTERS: model_folder.dictionary_json(model.characters),
         model_folder.WORDS: model_folder.dictionary_json(model.words),

@@ -12,7 +12,6 @@ from itertools import chain
 from math import prod
 from pathlib import Path
 from struct import Struct
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,6 +240,6 @@ def plain_strings(texts: Iterable[str]) -> bytes:
     return b"".join(chain.from_iterable(zip(sizes, encoded, strict=True)))
 
 
-def plain_numbers(numbers: NDArray[Any], dtype: str) -> memoryview:
+def plain_numbers(numbers: NDArray[np.generic], dtype: str) -> memoryview:
     """Return an array in plain encoding, without copying if it already has the given dtype."""
     return np.ascontiguousarray(numbers, np.dtype(dtype).newbyteorder("<")).reshape(-1).data

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,9 +46,9 @@ class Pretrained:
     characters: Mapping[str, int] | None = None
     words: Mapping[str, int] | None = None
     notes: tuple[str, ...] = ()
-    options: Mapping[str, Any] | None = None
+    options: Mapping[str, object] | None = None
     source: str | None = None
-    training: Mapping[str, Any] | None = None
+    training: Mapping[str, object] | None = None
     storage: str | None = None
     attribution: Mapping[str, str] = field(default_factory=dict)
 

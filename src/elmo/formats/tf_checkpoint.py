@@ -72,7 +72,7 @@ def find_checkpoint(path: Path) -> Path:
     )
 
 
-def read_checkpoint(prefix: Path) -> dict[str, npt.NDArray[Any]]:
+def read_checkpoint(prefix: Path) -> dict[str, npt.NDArray[np.generic]]:
     """Read all tensors of a checkpoint as writable arrays in native byte order, by name.
 
     The checksums of all index blocks and tensors are verified. Each tensor must have the size that

@@ -5,7 +5,6 @@ model card and by `elmo info`.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 BASE_MODEL = "base_model"
 BASE_TEXT = "base_text"
@@ -47,7 +46,7 @@ _EARLIER_KEYS = {
 }
 
 
-def with_current_keys(record: Any) -> dict[str, Any] | None:
+def with_current_keys(record: object) -> dict[str, object] | None:
     """Return a training record with key names from earlier versions replaced by current ones.
 
     Args:
@@ -61,7 +60,7 @@ def with_current_keys(record: Any) -> dict[str, Any] | None:
     return {_EARLIER_KEYS.get(str(key), str(key)): value for key, value in record.items()}
 
 
-def with_labels(record: Mapping[str, Any] | None) -> dict[str, Any]:
+def with_labels(record: Mapping[str, object] | None) -> dict[str, object]:
     """Return a training record with keys replaced by their labels, where a label exists."""
     record = record or {}
     labels = dict(LABELS)
@@ -72,7 +71,7 @@ def with_labels(record: Mapping[str, Any] | None) -> dict[str, Any]:
     return {labels.get(key, key): value for key, value in record.items()}
 
 
-def finetuning_record(name: str, base: Mapping[str, Any] | None) -> dict[str, Any]:
+def finetuning_record(name: str, base: Mapping[str, object] | None) -> dict[str, object]:
     """Return the first entries in the training record of a fine-tuned model: its origin.
 
     Scores of the base model are not included, because they do not hold for the fine-tuned model.
@@ -83,4 +82,5 @@ def finetuning_record(name: str, base: Mapping[str, Any] | None) -> dict[str, An
     """
     base = base or {}
     texts = [str(base[key]) for key in (BASE_TEXT, TEXT) if key in base]
-    return {BASE_MODEL: name} | ({BASE_TEXT: "; then ".join(texts)} if texts else {})
+    record: dict[str, object] = {BASE_MODEL: name}
+    return record | ({BASE_TEXT: "; then ".join(texts)} if texts else {})

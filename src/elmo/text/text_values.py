@@ -6,14 +6,16 @@ values are common in lists of texts. The errors say how to pass such values.
 
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
-from typing import Any
+from typing import TypeVar
 
 from elmo.errors import InputError
+
+Item = TypeVar("Item")
 
 _SPACY_WORDS = "[token.text for token in doc if not token.is_space]"
 
 
-def iterate_sentences(value: Iterable[Any], name: str = "sentences") -> Iterator[Any]:
+def iterate_sentences(value: Iterable[Item], name: str = "sentences") -> Iterator[Item]:
     """Return an iterator over the sentences or texts of a collection.
 
     Args:
@@ -44,7 +46,7 @@ def iterate_sentences(value: Iterable[Any], name: str = "sentences") -> Iterator
     return _iterate(value, label, name)
 
 
-def sentence_words(sentence: Iterable[Any], number: int) -> list[str]:
+def sentence_words(sentence: Iterable[str], number: int) -> list[str]:
     """Return the words of a sentence that is not a string.
 
     Args:
@@ -69,14 +71,14 @@ def sentence_words(sentence: Iterable[Any], number: int) -> list[str]:
     return words
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Whether a value stands for a missing one: None, NaN or the NA of pandas."""
     is_nan = isinstance(value, Real) and value != value
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def check_not_missing(
-    value: Any,
+    value: object,
     label: str,
     remedy: str = "Drop missing texts or replace them by empty ones: with pandas, column.dropna() "
     'or column.fillna("").',
@@ -86,7 +88,7 @@ def check_not_missing(
         raise InputError(f"{label} is a missing value ({value}). {remedy}")
 
 
-def check_no_spacy(value: Any, label: str) -> None:
+def check_no_spacy(value: object, label: str) -> None:
     """Raise `InputError` if a value is a spaCy object or contains such objects.
 
     Args:
@@ -102,7 +104,7 @@ def check_no_spacy(value: Any, label: str) -> None:
     raise InputError(f"{label} {problem}. Pass the words of a spaCy object: {_SPACY_WORDS}.")
 
 
-def check_string(text: Any, function: str) -> None:
+def check_string(text: object, function: str) -> None:
     """Raise `InputError` if the argument of a function for a single text is not a string."""
     if isinstance(text, str):
         return
@@ -117,12 +119,12 @@ def check_string(text: Any, function: str) -> None:
     )
 
 
-def _check_not_bytes(value: Any, label: str) -> None:
+def _check_not_bytes(value: object, label: str) -> None:
     if isinstance(value, bytes | bytearray):
         raise InputError(f'{label}. Decode it first, such as value.decode("utf-8").')
 
 
-def _check_strings(words: list[Any], number: int) -> None:
+def _check_strings(words: Iterable[object], number: int) -> None:
     for word in words:
         if _is_spacy(word):
             raise InputError(
@@ -136,11 +138,11 @@ def _check_strings(words: list[Any], number: int) -> None:
             )
 
 
-def _label(sentence: Any, number: int) -> str:
+def _label(sentence: object, number: int) -> str:
     return f"sentence {number} has type {type(sentence).__name__}"
 
 
-def _iterate(value: Iterable[Any], label: str, items: str) -> Iterator[Any]:
+def _iterate(value: Iterable[Item], label: str, items: str) -> Iterator[Item]:
     # An array without dimensions has __iter__, but raises TypeError when it is called.
     try:
         return iter(value)
@@ -151,5 +153,5 @@ def _iterate(value: Iterable[Any], label: str, items: str) -> Iterator[Any]:
         raise InputError(f"{label}, expected a string or a list of {items}.{remedy}") from None
 
 
-def _is_spacy(value: Any) -> bool:
+def _is_spacy(value: object) -> bool:
     return type(value).__module__.startswith("spacy.")

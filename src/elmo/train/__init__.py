@@ -1,7 +1,5 @@
 """Language model training: the `pretrain` and `finetune` commands."""
 
-from typing import Any
-
 from elmo.lazy import fetch
 
 __all__ = ["TrainResult", "finetune", "pretrain"]
@@ -13,5 +11,5 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return fetch(name, _HOMES, __name__)

@@ -7,13 +7,17 @@ it is loaded.
 import logging
 import re
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, TypeVar, cast
 
 import torch
 
+from elmo.errors import FormatError
 from elmo.files import atomic_path
+
+Entry = TypeVar("Entry")
 
 N_KEPT = 2
 _NAME = re.compile(r"step-(\d+)-([0-9a-f]{8})\.pt")
@@ -40,7 +44,7 @@ class _ChecksumWriter:
         self.file.flush()
 
 
-def save(folder: Path, step: int, content: dict[str, Any]) -> Path:
+def save(folder: Path, step: int, content: Mapping[str, object]) -> Path:
     """Write a checkpoint atomically and delete all but the newest checkpoints.
 
     Args:
@@ -57,7 +61,7 @@ def save(folder: Path, step: int, content: dict[str, Any]) -> Path:
         with partial.open("wb") as file:
             writer = _ChecksumWriter(file)
             try:
-                torch.save(content, cast(IO[bytes], writer))
+                torch.save(dict(content), cast(IO[bytes], writer))
             except RuntimeError:
                 # While closing its archive, torch can replace the OSError by an error of its own.
                 if writer.error is not None:
@@ -80,7 +84,7 @@ def exists(folder: Path) -> bool:
     return bool(_by_step(folder))
 
 
-def load_newest(folder: Path) -> dict[str, Any] | None:
+def load_newest(folder: Path) -> dict[str, object] | None:
     """Return the newest undamaged checkpoint, if any, and delete damaged or unfinished files."""
     for unfinished in folder.glob("*.writing"):
         unfinished.unlink(missing_ok=True)
@@ -96,6 +100,17 @@ def load_newest(folder: Path) -> dict[str, Any] | None:
     return None
 
 
+def entry(content: Mapping[str, object], name: str, kind: type[Entry]) -> Entry:
+    """Return an entry of a checkpoint; raise `FormatError` if it is missing or of another type."""
+    value = content.get(name)
+    if not isinstance(value, kind):
+        raise FormatError(
+            f"The entry {name} of the checkpoint has type {type(value).__name__}, expected "
+            f"{kind.__name__}. The checkpoint was not written by this program."
+        )
+    return value
+
+
 def _by_step(folder: Path) -> list[Path]:
     """Return the paths of all checkpoints in the folder, newest first."""
     matches = [(_NAME.fullmatch(path.name), path) for path in folder.glob("step-*.pt")]
@@ -103,7 +118,7 @@ def _by_step(folder: Path) -> list[Path]:
     return [path for _, path in sorted(numbered, reverse=True)]
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> dict[str, object] | None:
     """Load a checkpoint; return None if its content does not match the checksum in its name."""
     checksum = 0
     with path.open("rb") as file:
@@ -112,5 +127,5 @@ def _read(path: Path) -> dict[str, Any] | None:
     match = _NAME.fullmatch(path.name)
     if match is None or int(match[2], 16) != checksum:
         return None
-    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    content: dict[str, object] = torch.load(path, map_location="cpu", weights_only=True)
     return content

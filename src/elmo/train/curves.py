@@ -61,13 +61,15 @@ def _read(folder: Path) -> tuple[Points, dict[str, Points]]:
     losses: Points = []
     metrics: dict[str, Points] = defaultdict(list)
     for event in read_log(folder):
+        step = event["step"]
+        assert isinstance(step, int)
         for name, value in event.items():
-            if value is None:  # NaN or infinity
+            if not isinstance(value, int | float):  # NaN and infinity are null
                 continue
             if event["kind"] == "step" and name == "loss":
-                losses.append((event["step"], value))
+                losses.append((step, value))
             elif event["kind"] == "evaluation" and name not in NON_SCORES:
-                metrics[name].append((event["step"], value))
+                metrics[name].append((step, value))
     return losses, metrics
 
 

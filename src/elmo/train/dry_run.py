@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from elmo.progress import duration
 from elmo.train.prefetch import prefetched
 from elmo.train.progress_line import TIMED, WARM_UP
-from elmo.train.trainable import StepResult, Trainable
+from elmo.train.trainable import Batch, EvaluationT, StepResult, Trainable
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -20,7 +20,9 @@ MAX_WARM_UP = 0.2
 
 
 def dry_run(
-    trainable: Trainable[Any, Any, Any], step: Callable[[Any], StepResult], fabric: "Fabric"
+    trainable: Trainable[Batch, EvaluationT, object],
+    step: Callable[[Batch], StepResult],
+    fabric: "Fabric",
 ) -> str:
     """Measure the speed of training steps, and return a note with the duration of the run."""
     # Only a CPU can be too slow. With several processes, all must run the same steps.
@@ -35,9 +37,9 @@ def dry_run(
 
 
 def step_seconds(
-    step: Callable[[Any], StepResult],
-    batches: Iterator[Any],
-    shorten: Callable[[Any, int], tuple[Any, float] | None] | None,
+    step: Callable[[Batch], StepResult],
+    batches: Iterator[Batch],
+    shorten: Callable[[Batch, int], tuple[Batch, float] | None] | None,
 ) -> tuple[float, bool]:
     """Measure the duration of a step.
 
@@ -72,7 +74,7 @@ def step_seconds(
     return _whole_steps(step, batches, end), True
 
 
-def _seconds(step: Callable[[Any], StepResult], batch: Any) -> float:
+def _seconds(step: Callable[[Batch], StepResult], batch: Batch) -> float:
     start = time.monotonic()
     float(step(batch).norm)  # synchronize with the device
     return time.monotonic() - start
@@ -92,7 +94,9 @@ def estimate(parts: list[tuple[float, float]]) -> float:
     return seconds + slope * (1 - fraction)
 
 
-def _whole_steps(step: Callable[[Any], StepResult], batches: Iterator[Any], end: float) -> float:
+def _whole_steps(
+    step: Callable[[Batch], StepResult], batches: Iterator[Batch], end: float
+) -> float:
     """Return the mean seconds per step after a warm-up of at most a third of the steps."""
     begin = start = time.monotonic()
     n_done = n_timed = 0

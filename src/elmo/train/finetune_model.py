@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from elmo.config import CorpusConfig, FinetuneConfig, ModelConfig, OptimizerConfig
 from elmo.corpus.shards import Corpus
-from elmo.errors import ConfigError, interruption_note
+from elmo.errors import ConfigError, FormatError, interruption_note
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats.load import read, read_accumulators
 from elmo.formats.pretrained import Pretrained
@@ -165,6 +165,10 @@ def _with_reset_share(config: FinetuneConfig, model: Pretrained) -> FinetuneConf
     if config.stream.reset is not None:
         return config
     share = (model.training or {}).get(RESET_SHARE, 0.0)
+    if not isinstance(share, int | float):
+        raise FormatError(
+            f"{config.model}: {RESET_SHARE} in the training record is {share!r}, expected a number."
+        )
     return dataclasses.replace(config, stream=dataclasses.replace(config.stream, reset=share))
 
 

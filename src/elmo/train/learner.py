@@ -19,6 +19,7 @@ from elmo.kernels.torch_kernels import Kernels
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
+from elmo.train.checkpoint import entry
 from elmo.train.cuda_graph import ROWS_MULTIPLE, CudaGraphStep, can_capture
 from elmo.train.optim import clip_gradients, learning_rate, make_optimizer, seed_step, set_rate
 from elmo.train.softmax_heads import (
@@ -296,7 +297,7 @@ class Learner:
 
     # ------------------------------------------------------------------------ checkpoints
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the weights, the optimizer states and the LSTM states of all streams.
 
         Every process must call this method.
@@ -313,21 +314,22 @@ class Learner:
             "n_words": 0 if self.graph_step is None else self.graph_step.n_words,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load a state returned by `state_dict`; the number of processes can differ."""
-        self.network.load_state_dict(state["weights"])
+        self.network.load_state_dict(entry(state, "weights", dict))
         # Options such as `fused` depend on the device: the run may have started on another one.
         groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": groups})
-        for optimizer, rows in zip(self.head.row_optimizers(), state["rows"], strict=True):
+        self.optimizer.load_state_dict({**entry(state, "optimizer", dict), "param_groups": groups})
+        row_states = entry(state, "rows", list)
+        for optimizer, rows in zip(self.head.row_optimizers(), row_states, strict=True):
             optimizer.load_state_dict(rows)
         first = self.fabric.global_rank * self.n_streams
         streams = slice(first, first + self.n_streams)
-        self.h.copy_(state["h"][:, :, streams])
-        self.c.copy_(state["c"][:, :, streams])
+        self.h.copy_(entry(state, "h", Tensor)[:, :, streams])
+        self.c.copy_(entry(state, "c", Tensor)[:, :, streams])
         if self.graph_step is not None:
             self.graph_step.forget()
-            self.graph_step.n_words = state.get("n_words", 0)
+            self.graph_step.n_words = entry({"n_words": 0, **state}, "n_words", int)
 
     def load_accumulators(self, accumulators: Mapping[str, Tensor]) -> None:
         """Load the Adagrad accumulators of an earlier run.

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from elmo import __version__
-from elmo.corpus.bptt_segments import SegmentLoader, read_once
-from elmo.corpus.bptt_streams import Position
+from elmo.corpus.bptt_segments import SegmentLoader, TextPosition, read_once
 from elmo.corpus.character_counts import CharacterRatio, character_ratio
 from elmo.corpus.shards import Corpus
 from elmo.corpus.token_tables import SegmentBatch, TokenTables
@@ -40,6 +39,7 @@ from elmo.formats.training_record import (
 )
 from elmo.model.network import ELMoNetwork
 from elmo.progress import format_count
+from elmo.train.checkpoint import entry
 from elmo.train.learner import Learner, TrainingConfig, streams_per_process
 from elmo.train.run_plan import available_memory, fitting_batch, length_notes, plan
 from elmo.train.run_state import DIVERGENCE_ADVICE, DIVERGENCE_MARGIN, Diverged, RunState
@@ -100,7 +100,7 @@ class LMBatch:
 
     parts: list[SegmentBatch]
     drawn: SoftmaxRows | None
-    position: Position
+    position: TextPosition
 
 
 class LMTrainable:
@@ -152,7 +152,7 @@ class LMTrainable:
             local_streams=range(first, first + self.learner.n_streams),
         )
         # Position after the last step; the segment loader is ahead of it by prefetched batches.
-        self.position: Position = self.stream.position()
+        self.position: TextPosition = self.stream.position()
 
     def describe(self) -> str:
         """Return the run plan as a table, with notes."""
@@ -262,7 +262,7 @@ class LMTrainable:
         """Whether all weights are finite."""
         return all(bool(torch.isfinite(value).all()) for value in self.job.network.parameters())
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the learner state, the position in the text, and the corpus fingerprint."""
         return {
             "learner": self.learner.state_dict(),
@@ -270,7 +270,7 @@ class LMTrainable:
             "corpus": self._corpus_fingerprint(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load a state returned by `state_dict`; the number of processes can differ.
 
         Args:
@@ -280,15 +280,16 @@ class LMTrainable:
             ConfigError: The state belongs to a run on a different corpus.
         """
         current = self._corpus_fingerprint()
-        if state["corpus"] != current:
-            before, now = _corpus_size(state["corpus"]), _corpus_size(current)
+        recorded = entry(state, "corpus", list)
+        if recorded != current:
+            before, now = _corpus_size(recorded), _corpus_size(current)
             counts = ", with other word counts" if before == now else ""
             raise ConfigError(
                 f"{Path(self.config.out)} contains a run on another corpus: {before}; now "
                 f"{now}{counts}. Use that corpus, or choose another --out."
             )
-        self.learner.load_state_dict(state["learner"])
-        self.position = state["position"]
+        self.learner.load_state_dict(entry(state, "learner", dict))
+        self.position = entry(state, "position", dict)
         self.stream.restore(self.position)
 
     def _corpus_fingerprint(self) -> list[int]:
@@ -300,7 +301,7 @@ class LMTrainable:
     def save_model(self, folder: Path, step: int, evaluation: Perplexity | None) -> None:
         """Write the current model, including its training record."""
         train = self.job.corpus.splits["train"]
-        record: dict[str, Any] = dict(self.job.model.training or {})
+        record: dict[str, object] = dict(self.job.model.training or {})
         record |= {
             PROGRAM: f"elmo-torch {__version__}",
             TEXT: f"{format_count(train.n_words, 'word')} in "

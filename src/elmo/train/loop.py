@@ -23,13 +23,13 @@ from elmo.train.run_folder import RunFolder
 from elmo.train.run_monitor import RunMonitor
 from elmo.train.run_state import MAX_RISE, Diverged, RunState
 from elmo.train.stop_request import StopRequest
-from elmo.train.trainable import Evaluation, Result, StepResult, TrainingJob
+from elmo.train.trainable import Batch, EvaluationT, Item, Result, StepResult, TrainingJob
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
-def train(job: TrainingJob[Result]) -> Result:
+def train(job: TrainingJob[Batch, EvaluationT, Result]) -> Result:
     """Train a model from the beginning, or resume from the last checkpoint in its folder."""
     fabric = make_fabric(job.config.run)
     folder = RunFolder(job.config, fabric)
@@ -41,10 +41,12 @@ class Stopped(Exception):
     """Raised inside the loop after a signal has requested a stop."""
 
 
-class Loop(Generic[Result]):
+class Loop(Generic[Batch, EvaluationT, Result]):
     """The training loop in one process of a run."""
 
-    def __init__(self, job: TrainingJob[Result], fabric: "Fabric", folder: RunFolder) -> None:
+    def __init__(
+        self, job: TrainingJob[Batch, EvaluationT, Result], fabric: "Fabric", folder: RunFolder
+    ) -> None:
         """Move the model to its device and initialize the state of the loop."""
         self.options, self.fabric, self.folder = job.config.run, fabric, folder
         self.trainable = trainable = job.make_trainable(fabric)
@@ -157,7 +159,7 @@ class Loop(Generic[Result]):
         patience = self.options.patience
         return patience is not None and self.state.n_worse >= patience
 
-    def _step(self, batch: Any) -> StepResult:
+    def _step(self, batch: Batch) -> StepResult:
         try:
             return self.trainable.step(batch, self.state.step, self.state.rate_factor)
         except (MemoryError, RuntimeError) as error:
@@ -195,7 +197,7 @@ class Loop(Generic[Result]):
         state.evaluated = state.step
         if numbers is None:
             return
-        evaluation: Evaluation = trainable.evaluation(numbers)
+        evaluation = trainable.evaluation(numbers)
         best = trainable.evaluation(state.best).rank if state.best else None
         is_better = best is None or evaluation.rank < best
         state.has_moved |= best is not None and evaluation.rank != best
@@ -206,7 +208,7 @@ class Loop(Generic[Result]):
             state.n_worse += state.has_moved and state.step > trainable.warmup_steps
         self.monitor.evaluation(state.step, evaluation, is_best=is_better)
 
-    def _watch(self, items: Iterable[Any], n_items: int) -> Iterator[Any]:
+    def _watch(self, items: Iterable[Item], n_items: int) -> Iterator[Item]:
         """Yield held-out batches, show progress, and raise `Stopped` after a signal.
 
         With several processes, signals are ignored here, because the other processes would wait

@@ -101,9 +101,9 @@ class Tracking:
             logger.warning("The status of the MLflow run could not be updated: %s", _reason(error))
 
 
-def flatten(config: Any) -> dict[str, Any]:
+def flatten(config: object) -> dict[str, object]:
     """Return the values in a config by dotted option name, such as `optimizer.learning_rate`."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     waiting = list(to_dict(config).items())
     while waiting:
         name, value = waiting.pop(0)

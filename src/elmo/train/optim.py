@@ -5,8 +5,7 @@ replays.
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
@@ -188,11 +187,11 @@ class RowOptimizer:
         move = rows * decay + first / (second.sqrt() + 1e-8)
         self.table[ids] = rows - rate * valid * move
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Return the state of the optimizer."""
         return dict(self.state)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Load a state returned by `state_dict`."""
         for name, value in self.state.items():
             value.copy_(state[name])

@@ -62,7 +62,7 @@ class Report(AbstractContextManager["Report"]):
         # Evaluations are rare, and users of TensorBoard wait for them.
         self._board.flush()
 
-    def rollback(self, step: int, values: Mapping[str, Any]) -> None:
+    def rollback(self, step: int, values: Mapping[str, object]) -> None:
         """Remove the events after a step to which the run returns, and log the return."""
         self._file.close()
         self._board.close()
@@ -70,7 +70,7 @@ class Report(AbstractContextManager["Report"]):
         self._open_log(step)
         self.event("rollback", step, values)
 
-    def event(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
+    def event(self, kind: str, step: int, values: Mapping[str, object]) -> None:
         """Log an event to `log.jsonl`, and its numbers to TensorBoard and MLflow.
 
         Args:
@@ -78,7 +78,7 @@ class Report(AbstractContextManager["Report"]):
             step: Training step at which the event occurred.
             values: Numbers and other JSON values; NaN and infinity become null in `log.jsonl`.
         """
-        line = {"kind": kind, "step": step, "time": round(time.time(), 3)}
+        line: dict[str, object] = {"kind": kind, "step": step, "time": round(time.time(), 3)}
         line |= {name: _json_value(value) for name, value in values.items()}
         numbers = {
             f"{kind}/{name}": float(value)
@@ -108,7 +108,7 @@ class Report(AbstractContextManager["Report"]):
             self._tracking.close(finished)
 
 
-def read_log(folder: Path) -> Iterator[dict[str, Any]]:
+def read_log(folder: Path) -> Iterator[dict[str, object]]:
     """Yield the events of a run in order, skipping incomplete lines."""
     yield from (event for _, event in _lines(folder / LOG))
 
@@ -133,7 +133,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield line, event
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: object) -> object:
     """Return the value, or None if it is NaN or infinite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -12,11 +12,11 @@ text.json       files and options from which the corpus was prepared
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import yaml
@@ -29,7 +29,7 @@ from elmo.files import atomic_path
 from elmo.threads import restore_threads
 from elmo.train import checkpoint
 from elmo.train.run_state import RunState
-from elmo.train.trainable import Evaluation, RunSettings, Trainable
+from elmo.train.trainable import Batch, EvaluationT, RunSettings, Trainable
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -79,7 +79,7 @@ class RunFolder:
         is_used = self.fabric.is_global_zero and not self.config.run.dry_run
         return locked(self.path) if is_used else nullcontext()
 
-    def resume(self, trainable: Trainable[Any, Any, Any]) -> RunState | None:
+    def resume(self, trainable: Trainable[Batch, EvaluationT, object]) -> RunState | None:
         """Load the last checkpoint, if there is one; it must be of a run with the same options."""
         if self.fabric.is_global_zero:
             check_same_run(self.path, self.config)
@@ -87,29 +87,30 @@ class RunFolder:
         if content is None:
             return None
         state = _load(content, trainable)
-        restore_threads(content["threads"])
-        if content["threads"] != torch.get_num_threads() and self.fabric.device.type == "cpu":
+        threads = checkpoint.entry(content, "threads", int)
+        restore_threads(threads)
+        if threads != torch.get_num_threads() and self.fabric.device.type == "cpu":
             logger.warning(
                 "The run was started with %d threads and resumes with %d. Results can differ by "
                 "rounding errors.",
-                content["threads"],
+                threads,
                 torch.get_num_threads(),
             )
         return state
 
-    def roll_back(self, trainable: Trainable[Any, Any, Any]) -> RunState | None:
+    def roll_back(self, trainable: Trainable[Batch, EvaluationT, object]) -> RunState | None:
         """Load the last checkpoint of this run, if there is one."""
         content = self._newest_checkpoint()
         return None if content is None else _load(content, trainable)
 
-    def _newest_checkpoint(self) -> dict[str, Any] | None:
+    def _newest_checkpoint(self) -> dict[str, object] | None:
         if self.fabric.is_global_zero and self.fabric.world_size > 1:
             # Delete damaged checkpoints before the other processes look for the newest one.
             checkpoint.load_newest(self.path / CHECKPOINTS)
         self.fabric.barrier()
         return checkpoint.load_newest(self.path / CHECKPOINTS)
 
-    def save_checkpoint(self, state: RunState, model_state: dict[str, Any]) -> None:
+    def save_checkpoint(self, state: RunState, model_state: Mapping[str, object]) -> None:
         """Write a checkpoint with the states of the training loop and of the trainable."""
         if self.fabric.is_global_zero:
             content = {
@@ -127,17 +128,21 @@ class RunFolder:
             write_config(self.path, self.config)
 
     def save_model(
-        self, trainable: Trainable[Any, Any, Any], step: int, evaluation: Evaluation | None
+        self,
+        trainable: Trainable[Batch, EvaluationT, object],
+        step: int,
+        evaluation: EvaluationT | None,
     ) -> None:
         """Write the current model."""
         if self.fabric.is_global_zero:
             trainable.save_model(self.path / MODEL, step, evaluation)
 
 
-def _load(content: dict[str, Any], trainable: Trainable[Any, Any, Any]) -> RunState:
+def _load(content: dict[str, object], trainable: Trainable[Batch, EvaluationT, object]) -> RunState:
     """Load the content of a checkpoint, and return the state of the training loop."""
     trainable.load_state_dict(content)
-    return RunState(**content[RUN_STATE if RUN_STATE in content else EARLIER_RUN_STATE])
+    name = RUN_STATE if RUN_STATE in content else EARLIER_RUN_STATE
+    return RunState(**checkpoint.entry(content, name, dict))
 
 
 def kept_after_interruption(run: RunSettings) -> str | None:
@@ -193,7 +198,7 @@ def recorded_config(folder: Path, cls: type[Config]) -> Config | None:
         return None
 
 
-def _read_content(folder: Path) -> Any:
+def _read_content(folder: Path) -> object:
     path = folder / CONFIG
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -201,12 +206,14 @@ def _read_content(folder: Path) -> Any:
         raise ConfigError(f"{path} cannot be read: {error}.") from None
 
 
-def _to_config(cls: type[Config], content: Any) -> Config:
+def _to_config(cls: type[Config], content: object) -> Config:
     """Convert the content of `config.yaml`; options that it does not contain have their default."""
     return from_dict(cls, upgrade_recorded(cls, content), CONFIG)
 
 
-def _differences(before: Any, now: Any, name: str, changeable: frozenset[str]) -> Iterator[str]:
+def _differences(
+    before: object, now: object, name: str, changeable: frozenset[str]
+) -> Iterator[str]:
     """Yield a description of each option that differs."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in now:

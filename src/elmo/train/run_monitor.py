@@ -3,21 +3,18 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from elmo.train.curves import draw_curves
 from elmo.train.progress_line import ProgressLine
 from elmo.train.report import Report
 from elmo.train.run_state import RunState
-from elmo.train.trainable import Evaluation, RunSettings, StepResult, Trainable
+from elmo.train.trainable import Evaluation, RunSettings, RunSize, StepResult
 
 
 class RunMonitor:
     """Prints and logs the events of a run, in its first process only."""
 
-    def __init__(
-        self, config: RunSettings, trainable: Trainable[Any, Any, Any], *, is_first: bool
-    ) -> None:
+    def __init__(self, config: RunSettings, trainable: RunSize, *, is_first: bool) -> None:
         """Initialize without writing anything."""
         self.config, self.trainable, self.is_first = config, trainable, is_first
         self.line = ProgressLine(

@@ -4,10 +4,10 @@ The loop depends only on these protocols. `LMTrainable` implements them for lang
 `TaskTrainable` for tasks.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -19,11 +19,20 @@ if TYPE_CHECKING:
 
 Batch = TypeVar("Batch")
 EvaluationT = TypeVar("EvaluationT", bound="Evaluation")
+Item = TypeVar("Item")
 Result = TypeVar("Result", covariant=True)
 
-# Yields the items of an iterable unchanged, shows the progress towards the given number of items,
-# and raises an error once a signal requested a stop.
-Watch = Callable[[Iterable[Any], int], Iterator[Any]]
+
+class Watch(Protocol):
+    """Function that shows the progress of an evaluation, which a signal can interrupt."""
+
+    def __call__(self, items: Iterable[Item], n_items: int, /) -> Iterator[Item]:
+        """Yield the items unchanged; raise an error once a signal requested a stop.
+
+        Args:
+            items: Iterable of held-out batches.
+            n_items: Number of items, for the progress; it can be an estimate.
+        """
 
 
 class RunSettings(Protocol):
@@ -67,8 +76,8 @@ class StepResult:
     rate: float
 
 
-class Trainable(Protocol[Batch, EvaluationT, Result]):
-    """Interface of a model being trained in one process of a run.
+class RunSize(Protocol):
+    """The size of a run and of its steps, for progress and logs.
 
     Attributes:
         n_steps: Total number of steps in the run.
@@ -76,6 +85,18 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
         tokens_per_step: Number of tokens per step over all processes, used to report the speed.
         loss_names: Names under which the individual losses are logged, in addition to their mean,
             which is logged as `loss`.
+    """
+
+    n_steps: int
+    steps_per_epoch: float
+    tokens_per_step: int
+    loss_names: tuple[str, ...]
+
+
+class Trainable(RunSize, Protocol[Batch, EvaluationT, Result]):
+    """Interface of a model being trained in one process of a run.
+
+    Attributes:
         warmup_steps: Number of steps in which the learning rate rises. Evaluations in them do not
             count for early stopping.
         chance_loss: Loss of uniform guessing; a loss far above it means that training diverged.
@@ -83,10 +104,6 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
             None for no baseline.
     """
 
-    n_steps: int
-    steps_per_epoch: float
-    tokens_per_step: int
-    loss_names: tuple[str, ...]
     warmup_steps: int
     chance_loss: float
     compare_at: int | None
@@ -141,14 +158,14 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
     def is_finite(self) -> bool:
         """Whether all weights are finite."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Mapping[str, object]:
         """Return all state modified by training steps, plus a fingerprint of the data.
 
         Every process must call this method. The checkpoint stores these entries alongside the
         loop's `version`, `run_state` and `threads`.
         """
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load a state returned by `state_dict`.
 
         Args:
@@ -171,12 +188,12 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
         """Return the result of the run, given the final state of the loop and how it ended."""
 
 
-class TrainingJob(Protocol[Result]):
+class TrainingJob(Protocol[Batch, EvaluationT, Result]):
     """Interface of a model to be trained, before it is moved to its device."""
 
     @property
     def config(self) -> RunSettings:
         """Options of the run."""
 
-    def make_trainable(self, fabric: "Fabric") -> Trainable[Any, Any, Result]:
+    def make_trainable(self, fabric: "Fabric") -> Trainable[Batch, EvaluationT, Result]:
         """Move the model to its device and return it as a `Trainable`."""

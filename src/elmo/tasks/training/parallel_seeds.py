@@ -30,7 +30,7 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[See
     n = min(n, len(configs))
     # Processes that each use all cores would slow each other down.
     environment = {"OMP_NUM_THREADS": str(threads_each(n))}
-    children: list[Child] = []
+    children: list[Child[TaskConfig, object, SeedRun]] = []
     lock = Lock()
 
     def run(config: TaskConfig) -> SeedRun:
@@ -38,7 +38,7 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[See
             child = Child(_redirected, fit, environment=environment)
             children.append(child)
         try:
-            result: SeedRun = child.ask(config)
+            return child.ask(config)
         except ChildEnded as ended:
             raise OutputError(
                 f"The run in {config.out} ended early (exit status {ended.status}). "
@@ -46,7 +46,6 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[See
             ) from None
         finally:
             child.close()
-        return result
 
     with ThreadPoolExecutor(n) as threads:
         futures = [threads.submit(run, config) for config in configs]
@@ -60,7 +59,7 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[See
             raise
 
 
-def _redirected(fit: Fit) -> Handler:
+def _redirected(fit: Fit) -> Handler[TaskConfig, object, SeedRun]:
     """Wrap a function so that its output goes to a file, not into a mix with other processes."""
 
     def work(config: TaskConfig, report: Callable[[object], None]) -> SeedRun:

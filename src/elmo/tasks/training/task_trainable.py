@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from elmo.tasks.core.task_batches import TaskBatch, TaskBatches, n_words
 from elmo.tasks.fitted.trained_model import TrainedModel
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.training.size_defaults import with_size_defaults
+from elmo.train.checkpoint import entry
 from elmo.train.optim import (
     clip_gradients,
     learning_rate,
@@ -272,7 +273,7 @@ class TaskTrainable:
             "only_label_of_best": self._only_label_of_best,
         }
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load a state returned by `state_dict`; one of a run on other examples is an error."""
         if state["examples"] != self._signature():
             raise ConfigError(
@@ -280,8 +281,9 @@ class TaskTrainable:
                 "(out); leave it unset for cross-validation."
             )
         # Not in checkpoints of earlier versions.
-        self._only_label_of_best = cast(str | None, state.get("only_label_of_best"))
-        weights = upgrade_weights(cast(Mapping[str, Tensor], state["weights"]))
+        label = state.get("only_label_of_best")
+        self._only_label_of_best = None if label is None else str(label)
+        weights = upgrade_weights(entry(state, "weights", dict))
         current = self.model.state_dict()
         if any(weights[name].shape != current[name].shape for name in weights.keys() & current):
             # The labels of a run are in its model, which is first written by an evaluation.
@@ -290,7 +292,7 @@ class TaskTrainable:
                 "first evaluation. Use another output folder (out)."
             )
         self.model.load_state_dict(weights)
-        states = cast(list[dict[str, object]], state["optimizers"])
+        states = entry(state, "optimizers", list)
         for optimizer, saved in zip(self.optimizers, states, strict=True):
             # Implementation options depend on this machine and version, so they are not restored.
             param_groups = optimizer.state_dict()["param_groups"]
