@@ -25,7 +25,7 @@ python - "$out/korean.txt" > "$out/sample.txt" <<'END'
 import sys
 from itertools import islice
 
-from elmo.text.tokenizer import get_tokenizer
+from elmo.text.tokenizers_by_name import get_tokenizer
 
 tokenizer = get_tokenizer("korean")
 with open(sys.argv[1], encoding="utf-8") as lines:

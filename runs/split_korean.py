@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elmo.files import atomic_path
-from elmo.text.tokenizer import Tokenizer, get_tokenizer
+from elmo.text.tokenizer import Tokenizer
+from elmo.text.tokenizers_by_name import get_tokenizer
 
 # Files of each data set, and the columns of their texts.
 SETS = {

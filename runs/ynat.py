@@ -18,7 +18,8 @@ from probe import random_twin
 from torch import Tensor
 
 from elmo import ELMo
-from elmo.text.tokenizer import Tokenizer, get_tokenizer
+from elmo.text.tokenizer import Tokenizer
+from elmo.text.tokenizers_by_name import get_tokenizer
 
 
 def read(path: Path) -> tuple[list[str], list[str]]:

@@ -93,7 +93,7 @@ def test_tfidf_prints_scores_as_json(tmp_path, script):
 
 def test_split_korean_splits_texts_into_morphemes(tmp_path, script, monkeypatch):
     stub = SimpleNamespace(words=lambda text: text.replace("가", " 가").split())
-    monkeypatch.setattr("elmo.text.tokenizer.get_tokenizer", lambda name: stub)
+    monkeypatch.setattr("elmo.text.tokenizers_by_name.get_tokenizer", lambda name: stub)
     for folder, name, header in (
         ("klue-ynat", "train.tsv", "title\tlabel"),
         ("klue-ynat", "dev.tsv", "title\tlabel"),
@@ -120,7 +120,7 @@ def test_split_korean_splits_texts_into_morphemes(tmp_path, script, monkeypatch)
 
 
 def test_split_korean_skips_existing_files_without_loading_tokenizer(tmp_path, script, monkeypatch):
-    monkeypatch.setattr("elmo.text.tokenizer.get_tokenizer", None)
+    monkeypatch.setattr("elmo.text.tokenizers_by_name.get_tokenizer", None)
     (tmp_path / "out" / "klue-nli").mkdir(parents=True)
     for part in ("train", "dev"):
         (tmp_path / "out" / "klue-nli" / f"klue-nli-v1.1_{part}.json").write_text("[]")

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from elmo.errors import ConfigError, MissingExtra
 from elmo.text import korean
 from elmo.text.tokenizer import (
-    TOKENIZERS,
     EnglishTokenizer,
     Token,
-    Tokenizer,
     WhitespaceTokenizer,
-    get_tokenizer,
     tokens_from_spans,
 )
+from elmo.text.tokenizers_by_name import TOKENIZERS, get_tokenizer
 
 NAMES = [*sorted(TOKENIZERS), "spacy:blank-en", "spacy:blank-xx"]
 # Cached, because some tokenizers take long to load.
@@ -232,17 +230,6 @@ def test_english_tokenizer_runs_in_linear_time(repeated: str) -> None:
     assert sum(map(len, words)) == len("".join(text.split()))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_get_tokenizer_returns_tokenizer_with_requested_name(name: str) -> None:
-    tokenizer: Tokenizer = get_tokenizer(name)
-    assert tokenizer.name == name
-
-
-def test_unknown_tokenizer_error_lists_known_names() -> None:
-    with pytest.raises(ConfigError, match=r"'klingon'.*english, korean, whitespace, spacy:NAME"):
-        get_tokenizer("klingon")
-
-
 # ------------------------------------------------------------------------ characters as words
 
 
@@ -340,12 +327,6 @@ def test_spacy_error_has_no_double_punctuation_and_suggests_blank_pipelines() ->
         get_tokenizer("spacy:en")
     assert ".." not in str(raised.value)
     assert str(raised.value).endswith(" Did you mean spacy:blank-en?")
-
-
-def test_get_tokenizer_rejects_an_object_instead_of_a_name() -> None:
-    message = "has type EnglishTokenizer. Pass the name of a tokenizer, such as spacy:blank-en."
-    with pytest.raises(ConfigError, match=message):
-        get_tokenizer(ENGLISH)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ distinguish the senses.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class SenseNeighbors:
 
 def load_occurrences() -> list[Occurrence]:
     """Load the sentences of the demo, which are part of the package."""
-    text = resources.files("elmo.demo").joinpath(FILE).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(FILE).read_text(encoding="utf-8")
     return [Occurrence(*line.split("\t")) for line in text.splitlines()]
 
 

@@ -33,14 +33,8 @@ from elmo.text.korean import KoreanTokenizer, warn_if_decomposed
 from elmo.text.scripts import ScriptCheck
 from elmo.text.text_values import check_string, iterate_sentences, sentence_words
 from elmo.text.token_batches import Sentence, token_mapper
-from elmo.text.tokenizer import (
-    Token,
-    Tokenizer,
-    WhitespaceTokenizer,
-    get_tokenizer,
-    require_known,
-    warn_about_words,
-)
+from elmo.text.tokenizer import Token, Tokenizer, WhitespaceTokenizer
+from elmo.text.tokenizers_by_name import get_tokenizer, require_known, warn_about_words
 
 
 class ELMo(nn.Module):

@@ -12,7 +12,7 @@ from elmo.config import ModelConfig
 from elmo.errors import FormatError, listing
 from elmo.model.network import ELMoNetwork
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
-from elmo.text.tokenizer import get_tokenizer
+from elmo.text.tokenizers_by_name import get_tokenizer
 from elmo.text.vocabulary import Vocabulary
 
 

@@ -20,9 +20,8 @@ from elmo.text.tokenizer import (
     EnglishTokenizer,
     Tokenizer,
     WhitespaceTokenizer,
-    get_tokenizer,
-    require_known,
 )
+from elmo.text.tokenizers_by_name import get_tokenizer, require_known
 
 logger = logging.getLogger(__name__)
 

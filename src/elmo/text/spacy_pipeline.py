@@ -3,8 +3,10 @@
 import re
 
 from elmo.errors import ConfigError, MissingExtra, shortened
-from elmo.text.tokenizer import SPACY, Token, replace_surrogates, tokens_from_spans
+from elmo.text.tokenizer import Token, replace_surrogates, tokens_from_spans
 
+# Prefix of the names of spaCy tokenizers, before the name of the pipeline.
+SPACY = "spacy:"
 BLANK = "blank-"
 # A language code, such as en.
 _LANGUAGE = re.compile("[a-z]{2,3}")

@@ -2,37 +2,26 @@
 
 Every word is an exact substring of the text, and at most white space is dropped, so that words can
 be aligned with the source. Tokenizers do not split sentences, change case or rewrite quotes.
-Tokenizers that need another package are in `korean.py` and `spacy_pipeline.py`.
+Tokenizers that need another package are in `korean.py` and `spacy_pipeline.py`;
+`tokenizers_by_name.py` has all of them.
 """
 
-import logging
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
 from typing import NamedTuple, Protocol
 
-from elmo.errors import ConfigError
-
 __all__ = [
-    "TOKENIZERS",
     "CharacterTokenizer",
     "CharactersAndSpacesTokenizer",
     "EnglishTokenizer",
     "Token",
     "Tokenizer",
     "WhitespaceTokenizer",
-    "get_tokenizer",
     "replace_surrogates",
     "tokens_from_spans",
-    "warn_about_words",
 ]
-
-logger = logging.getLogger(__name__)
-
-# Prefix of the names of spaCy tokenizers, before the name of the pipeline.
-SPACY = "spacy:"
 
 
 class Token(NamedTuple):
@@ -154,73 +143,6 @@ class CharactersAndSpacesTokenizer:
     def words(self, text: str) -> list[str]:
         """Split into characters."""
         return self._pattern.findall(text)
-
-
-def _korean() -> Tokenizer:
-    tokenizer: Tokenizer = import_module("elmo.text.korean").KoreanTokenizer()
-    return tokenizer
-
-
-TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
-    CharacterTokenizer.name: CharacterTokenizer,
-    CharactersAndSpacesTokenizer.name: CharactersAndSpacesTokenizer,
-    EnglishTokenizer.name: EnglishTokenizer,
-    "korean": _korean,
-    WhitespaceTokenizer.name: WhitespaceTokenizer,
-}
-"""Tokenizer factories by name. A factory imports its package itself, so listing names is cheap."""
-
-
-def get_tokenizer(name: str) -> Tokenizer:
-    """Return the tokenizer with the given name.
-
-    Args:
-        name: A key of `TOKENIZERS`, or `spacy:` followed by the name of an installed pipeline or by
-            `blank-` and a language code, such as `spacy:blank-ja`.
-
-    Raises:
-        ConfigError: If there is no tokenizer with this name.
-        MissingExtra: If a required package is not installed.
-    """
-    require_known(name)
-    if name.startswith(SPACY):
-        tokenizer: Tokenizer = import_module("elmo.text.spacy_pipeline").SpacyTokenizer(
-            name.removeprefix(SPACY)
-        )
-        return tokenizer
-    return TOKENIZERS[name]()
-
-
-def require_known(name: str) -> None:
-    """Raise a `ConfigError` if a tokenizer name is unknown, without loading the tokenizer."""
-    if not isinstance(name, str):
-        raise ConfigError(
-            f"The tokenizer has type {type(name).__name__}. Pass the name of a tokenizer, such as "
-            "spacy:blank-en."
-        )
-    if not name.startswith(SPACY) and name not in TOKENIZERS:
-        known = ", ".join([*sorted(TOKENIZERS), f"{SPACY}NAME"])
-        raise ConfigError(f"Unknown tokenizer {name!r}. Expected one of: {known}.")
-
-
-def warn_about_words(tokenizer: str, trained: str | None, remedy: str) -> None:
-    """Warn if a tokenizer splits text into other words than those that a model was trained on.
-
-    The words of the training text are unknown if `trained` is None or white space, as with models
-    of older formats.
-    """
-    if trained in (None, WhitespaceTokenizer.name, tokenizer):
-        return
-    # The words of spaCy's English pipelines are mostly those of the english tokenizer.
-    if trained == EnglishTokenizer.name and tokenizer.startswith(SPACY):
-        return
-    logger.warning(
-        "The text is split with the tokenizer %s, but the ELMo model was trained on words of the "
-        "tokenizer %s. %s.",
-        tokenizer,
-        trained,
-        remedy,
-    )
 
 
 def tokens_from_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:

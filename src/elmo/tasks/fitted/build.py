@@ -19,7 +19,7 @@ from elmo.tasks.core.task_model import TaskModel
 from elmo.tasks.files.word_vectors import WordVectors
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.text.line_splitter import SplitFunction, line_splitter
-from elmo.text.tokenizer import warn_about_words
+from elmo.text.tokenizers_by_name import warn_about_words
 
 
 @dataclass(frozen=True)
