@@ -22,12 +22,10 @@ MAX_METAVAR = 60
 
 
 class Flags(NamedTuple):
-    """The flags of a command.
+    """The flags of a command: fields of its config, which can be positional arguments.
 
-    Attributes:
-        leaves: Fields of the config that have a flag or are positional arguments.
-        inapplicable: Flags that do not apply to the named task, with an error message.
-        are_of_task: Whether the defaults are those of the named task.
+    Inapplicable flags of the named task have an error message. `are_of_task` is whether the
+    defaults are those of the named task.
     """
 
     leaves: list[Leaf]

@@ -11,22 +11,8 @@ EXTENSIONS = {"parquet": ".parquet", "hdf5": ".h5", "safetensors": ".safetensors
 class JobSettings:
     """Settings that, together with the texts, determine the content of the shards.
 
-    Attributes:
-        model: Fingerprint of the model.
-        layers: Layers to store.
-        precision: Precision of the computation; never "auto".
-        device: Device type, such as "cpu" or "cuda".
-        batch_size: Requested number of sentences per batch; None for the default on the device.
-        pretokenized: Whether the lines are split at spaces instead of by the model's tokenizer.
-        format: File format of the shards.
-        storage: Dtype of the stored vectors.
-        shard_words: Approximate number of words per shard.
-        pooling: Pooling of the word vectors; None for one vector per word.
-        sentences: Whether each line is a sentence ("line") or is split into sentences ("split").
-        input_format: Format of the input files, if it was given.
-        text_column: Column that contains the text.
-        id_column: Column that identifies a record; None for no ids.
-        columns: Further columns carried to the output, separated by commas.
+    They have the meaning of the options of `elmo embed`, except that `model` is the fingerprint of
+    the model, `precision` is never "auto", and `device` is a type such as "cpu" or "cuda".
     """
 
     model: str
@@ -49,22 +35,13 @@ class JobSettings:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """Job plan, written before the first shard.
+    """Job plan, written before the first shard, with one task per shard.
 
-    Attributes:
-        version: Version of the folder layout.
-        settings: Settings that determine the vectors.
-        source: Model name or path given by the user.
-        n_layers: Number of stored layers; 0 if the vectors have no layer axis.
-        dim: Dimension of the vectors.
-        n_threads: Number of threads per worker; fixed for the whole job because it affects
-            rounding.
-        texts: Input files.
-        tasks: One task per shard.
-        has_rows: Whether the tasks refer to `rows.jsonl`, to which the texts were converted,
-            instead of to the lines of the texts.
-        line_is_integer: Whether the value `line` is an integer in Parquet. In jobs of earlier
-            versions it is a string; all shards of a job have the same type.
+    `source` is the model name or path given by the user. `n_layers` is 0 if the vectors have no
+    layer axis. The number of threads per worker is fixed, because it affects rounding. With
+    `has_rows`, the tasks refer to `rows.jsonl`, to which the texts were converted, instead of to
+    the lines of the texts. `line_is_integer` is the type of the value `line` in Parquet; it is a
+    string in jobs of earlier versions, and the same in all shards of a job.
     """
 
     version: int

@@ -20,15 +20,9 @@ class VectorOverflow(Exception):
 class PendingBatch:
     """A batch whose computation has started.
 
-    Attributes:
-        sentences: Sentences of the batch.
-        vectors: Word vectors of shape (..., rows, words, dim). They are on the host after `done`,
-            unless tensors on the device were requested.
-        lengths: Number of words per row.
-        state: LSTM state after the batch.
-        overflows: Whether any value is infinite in half precision; only valid after `done`. None if
-            overflows are not checked.
-        done: CUDA event that marks the end of the copy to the host; None if there is no copy.
+    The vectors, (..., rows, words, dim), are on the host after the CUDA event `done`, unless
+    tensors on the device were requested; without a copy there is no event. `overflows` is whether
+    any value is infinite in half precision, valid after `done`; None if this is not checked.
     """
 
     sentences: Sequence[Sentence]

@@ -30,16 +30,10 @@ from elmo.text.token_batches import token_mapper
 class Perplexity:
     """Perplexity of a language model on a text.
 
-    Attributes:
-        forward_loss: Mean negative log-likelihood per prediction of the forward direction, in nats.
-        backward_loss: Mean negative log-likelihood per prediction of the backward direction.
-        n_predictions: Number of predictions per direction: all words and end-of-sentence tokens.
-        n_words: Number of words in the text.
-        n_unknown: Number of words that are out of vocabulary and predicted as `<UNK>`.
-        n_characters: Number of characters (code points) of the original text, including spaces and
-            line ends.
-        characters_estimated: Whether the number of characters is an estimate, because the corpus
-            does not record it.
+    The losses are mean negative log-likelihoods per prediction, in nats. Predictions are all words
+    and end-of-sentence tokens, per direction. Unknown words are predicted as `<UNK>`. Characters
+    are code points of the original text, including spaces and line ends; they are estimated if the
+    corpus does not record them.
     """
 
     forward_loss: float

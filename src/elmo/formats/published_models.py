@@ -22,18 +22,11 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """A published model.
+    """A published model, with its training text and files.
 
-    Attributes:
-        name: Name for `elmo download` and `from_pretrained`.
-        language: English name of the language.
-        text: Training text.
-        files: Files to download. A single file is an archive, which is read without unpacking.
-        page: Page of the publisher.
-        license: License of the weights as an SPDX identifier, or "not stated".
-        megabytes: Approximate size of all files, or None if unknown.
-        is_listed: Whether the publisher's page contains these addresses. Otherwise they follow the
-            scheme of the repository or come from users of the model.
+    A single file is an archive, which is read without unpacking. The license of the weights is an
+    SPDX identifier, or "not stated". `is_listed` is whether the publisher's page contains these
+    addresses; otherwise, they follow the scheme of the repository or come from users of the model.
     """
 
     name: str

@@ -24,12 +24,9 @@ class LaunchTile:
 class LaunchPlan:
     """Tile sizes for the matrix products of a layer; None for products computed by cuBLAS.
 
-    Attributes:
-        joint: Whether each step multiplies input and state in one product, instead of multiplying
-            all inputs before the first step. Requires a tile for `gates`.
-        gates: Tile for the gate product, whose epilogue computes the cell.
-        projection: Tile for the projection of the cell output.
-        recurrent: Tile for the product that computes the gradient of the previous state.
+    A joint plan multiplies input and state in one product in each step, instead of multiplying all
+    inputs before the first step; it requires a tile for `gates`, whose epilogue computes the cell.
+    `recurrent` is for the product that computes the gradient of the previous state.
     """
 
     joint: bool

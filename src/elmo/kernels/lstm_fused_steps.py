@@ -20,13 +20,9 @@ from elmo.kernels.lstm_fused_plan import BLOCK, CELL, LaunchPlan, LaunchTile
 class Shape:
     """Tensor sizes and options of a call to the fused LSTM.
 
-    Attributes:
-        dim: Width of the input.
-        cell: Width of the cell.
-        out: Width of the output and the recurrent state.
-        training: Whether intermediate results are saved for the backward pass.
-        n_rows: Number of rows to compute at each step. None: all rows.
-        plan: Launch plan.
+    `out` is the width of the output and the recurrent state. In training, intermediate results are
+    saved for the backward pass. `n_rows` is the number of rows to compute at each step, None for
+    all.
     """
 
     n_directions: int

@@ -20,12 +20,8 @@ from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 class StepMask:
     """Padding and state resets in a batch; see `kernels.lstm_call.LSTMCall`.
 
-    Attributes:
-        mask: True at real positions, (time, batch).
-        n_active: Number of active rows at each step, if the rows are sorted by decreasing length
-            and the lengths are known on the host. If given, the mask is ignored.
-        resets: True where the state of a row is set to zero before the step, (time, batch). None:
-            never.
+    The mask, (time, batch), is ignored if the number of active rows at each step is given, for
+    which the rows must be sorted by decreasing length and the lengths be known on the host.
     """
 
     mask: Tensor
@@ -175,14 +171,10 @@ class LSTMStack(nn.Module):
 
 @dataclass(frozen=True)
 class StackCall:
-    """An LSTM stack and the input to run it on.
+    """An LSTM stack of one direction and the input to run it on.
 
-    Attributes:
-        stack: LSTM layers of one direction.
-        x: Token vectors, (time, batch, dim), or (vectors, dim) with `index`.
-        step_mask: Padding and state resets of the input.
-        reverse: Whether to process the steps from last to first.
-        index: Row of `x` at each position, (time, batch).
+    The token vectors are (time, batch, dim), or (vectors, dim) with `index`, the row at each
+    position, (time, batch).
     """
 
     stack: LSTMStack

@@ -62,10 +62,8 @@ class WordTable:
 class DistinctTokens:
     """The distinct tokens of a batch. Tokens 0 and 1 are the boundary tokens.
 
-    Attributes:
-        words: Distinct words; `words[i]` is token 2 + i.
-        index: Token index for each position, 0 at padding, (batch, time).
-        lengths: Number of tokens in each sentence, including boundary tokens, (batch,).
+    `words[i]` is token 2 + i. The index is that of the token at each position, (batch, time), 0 at
+    padding. The lengths of sentences, (batch,), include the boundary tokens.
     """
 
     words: list[str]

@@ -49,14 +49,9 @@ class MemoryEstimate:
 class RunPlan:
     """Size of a run; `str()` returns a readable table.
 
-    Attributes:
-        n_bilm: Number of biLM parameters, as counted by `elmo info`.
-        n_softmax: Number of weights in the softmax.
-        n_pairs: Number of predictions per direction and epoch: one for each word and each sentence
-            end.
-        tokens_per_step: Number of predictions per direction and step, over all processes.
-        n_steps: Total number of steps in the run.
-        memory: Estimated memory usage on one device.
+    The biLM parameters are counted as by `elmo info`. `n_pairs` is the number of predictions per
+    direction and epoch, one for each word and each sentence end, and `tokens_per_step` that per
+    direction and step, over all processes.
     """
 
     n_bilm: int

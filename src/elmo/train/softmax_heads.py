@@ -50,12 +50,9 @@ def all_gather(value: Tensor, fabric: "Fabric") -> list[Tensor]:
 class SoftmaxRows:
     """Softmax rows used in a training step, as integer tensors.
 
-    Attributes:
-        ids: Indices of the candidate, target and padding rows in ascending order, of shape (rows,).
-        valid: 0 for padding rows and 1 for other rows, of shape (rows,).
-        sampled: Word ids of the candidates for each direction, of shape (2, candidates).
-        n_tries: Number of samples drawn to obtain distinct candidates, for each direction, of shape
-            (2,).
+    `ids` are the ascending indices of the candidate, target and padding rows, (rows,); `valid` is 0
+    for padding rows. `sampled` are the candidates of each direction, (2, candidates), and `n_tries`
+    the numbers of samples drawn to obtain distinct ones, (2,).
     """
 
     ids: Tensor

@@ -32,9 +32,7 @@ class SegmentTensors:
 class StepInput:
     """The input of a training step, on the host or on a device.
 
-    Attributes:
-        batches: Batches over which gradients are accumulated.
-        rows: Softmax rows used in the step; None if it uses all rows.
+    Gradients are accumulated over the batches. The softmax rows are None if the step uses all rows.
     """
 
     batches: tuple[SegmentTensors, ...]

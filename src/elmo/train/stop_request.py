@@ -26,16 +26,10 @@ REPEAT_SECONDS = 1.0
 
 @dataclass
 class StopRequest:
-    """Records signals and watches the time limit.
+    """Records the number of a signal and watches the time limit.
 
     With several processes, all must stop at the same step. Their requests are only synchronized in
-    steps that are logged.
-
-    Attributes:
-        fabric: `Fabric` object, which defines device and processes.
-        run: Options of the training loop.
-        number: Number of the recorded signal.
-        deadline: Time at which the run stops, on the monotonic clock.
+    steps that are logged. The deadline is on the monotonic clock.
     """
 
     fabric: "Fabric"

@@ -11,19 +11,11 @@ from elmo.train.run_plan import RunPlan
 
 @dataclass(frozen=True)
 class TrainResult:
-    """Result of a training run; `str()` returns a summary.
+    """Result of a training run; `str()` returns a summary, empty in all but the first process.
 
-    Attributes:
-        out: The training folder.
-        plan: The run plan.
-        step: Number of completed steps.
-        seconds: Training time in seconds, including the time before a run was resumed.
-        best: The best evaluation; None without held-out text.
-        note: Description of how the run ended.
-        before: The evaluation before fine-tuning; None after pretraining.
-        carried_rows: Batch size of the evaluations, if the LSTM state was carried over in them; 0
-            if it was reset for each sentence.
-        is_first: Whether this is the first process of the run; the summary is empty in all others.
+    The seconds include the time before a run was resumed. `best` is None without held-out text, and
+    `before`, the evaluation before fine-tuning, after pretraining. `carried_rows` is the batch size
+    of evaluations in which the LSTM state was carried over; 0 if it was reset for each sentence.
     """
 
     out: str

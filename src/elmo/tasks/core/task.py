@@ -83,12 +83,9 @@ class Task(ABC, Generic[Target, Answer]):
 class TextGroup:
     """Texts in a batch that are padded to the same length.
 
-    Attributes:
-        texts: Words of each text.
-        indicators: Indicator feature of each word, an index into a learned embedding; None if the
-            task has no indicator feature.
-        text_indices: Index of each text in its document, if the group contains only some of the
-            sentences of a document; otherwise None.
+    `indicators` are a feature of each word, an index into a learned embedding, if the task has one.
+    `text_indices` are the indices of the texts in their document, if the group has only some of
+    them.
     """
 
     texts: list[Words]

@@ -28,10 +28,7 @@ POOL = 32
 class TaskBatch:
     """A micro-batch: examples that are processed together.
 
-    Attributes:
-        groups: Token batch of each group of texts.
-        targets: Target tensor in the format defined by the task.
-        share: Weight of the micro-batch in the loss of its step; the weights of a step sum to 1.
+    `share` is its weight in the loss of its step; the weights of a step sum to 1.
     """
 
     groups: tuple[TokenBatch, ...]

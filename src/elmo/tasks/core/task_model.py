@@ -15,13 +15,7 @@ Output_co = TypeVar("Output_co", covariant=True)
 
 
 class EncodedTexts(NamedTuple):
-    """Input of a head: a group of texts encoded by the task encoder.
-
-    Attributes:
-        vectors: Word vectors, (texts, time, dim).
-        layout: Positions of the words.
-        char_ngrams: Character n-grams of each text; None if the model does not use them.
-    """
+    """Input of a head: word vectors of texts, (texts, time, dim), and n-grams if used."""
 
     vectors: Tensor
     layout: PackedBatch

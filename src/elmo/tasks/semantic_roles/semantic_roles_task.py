@@ -33,10 +33,7 @@ Frames = tuple[Frame, ...]
 class PredictedFrames:
     """The predicates and frames predicted for a sentence.
 
-    Attributes:
-        predicates: Word indices of the predicted predicates.
-        frames: One frame per predicate given in the example or, if none are given, per predicted
-            predicate.
+    There is one frame per given predicate or, if none are given, per predicted predicate.
     """
 
     predicates: tuple[int, ...]

@@ -28,13 +28,9 @@ ADJECTIVE_MARKER = re.compile(r"\((?:a|p|ip)\)")
 
 @dataclass(frozen=True)
 class SenseOccurrence:
-    """Word or phrase that is tagged with one or more senses.
+    """Word or phrase, such as `take place`, tagged with WordNet senses, all of them correct.
 
-    Attributes:
-        sentence: Index of the sentence.
-        first: Index of the first word in the sentence.
-        stop: Index after the last word. A phrase such as `take place` is one occurrence.
-        senses: WordNet sense keys, all of which count as correct.
+    `stop` is the index after its last word in the sentence.
     """
 
     sentence: int
