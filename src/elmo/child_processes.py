@@ -37,12 +37,10 @@ def threads_each(n_processes: int) -> int:
 class ChildEnded(Exception):
     """Raised when a child process ends before it has answered a request.
 
-    Attributes:
-        status: Exit status, or the negative signal number if the process was killed.
+    `status` is its exit status, or the negative signal number if it was killed.
     """
 
     def __init__(self, status: int) -> None:
-        """Store the exit status."""
         super().__init__(f"exit status {status}")
         self.status = status
 
@@ -56,13 +54,9 @@ class Child(Generic[Request, Note, Answer]):
         *arguments: object,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the process.
+        """Start the process, with additional environment variables.
 
-        Args:
-            make: Function that creates the request handler. Called in the child when the first
-                request arrives.
-            *arguments: Arguments for `make`.
-            environment: Additional environment variables for the child.
+        `make(*arguments)` creates the request handler in the child when the first request arrives.
         """
         path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(
@@ -79,9 +73,7 @@ class Child(Generic[Request, Note, Answer]):
     ) -> Answer:
         """Send a request and return the answer. Errors in the child are raised here.
 
-        Args:
-            request: Any object that can be pickled.
-            on_progress: Called with each progress report from the child.
+        `on_progress` is called with each progress report from the child.
         """
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None

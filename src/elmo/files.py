@@ -87,11 +87,7 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], object] | 
     """Write several files to a folder: either all of them or none.
 
     The files are first written to a temporary subfolder, then moved into place in the given order.
-    Other files in the folder are left unchanged.
-
-    Args:
-        folder: Folder to write to; created if it does not exist.
-        writers: By file name, a function that writes the file, or None to remove an existing file.
+    A file without a function that writes it is removed. Other files are left unchanged.
     """
     partial = folder / f".{os.getpid()}.partial"
     is_new = complete = False
@@ -131,11 +127,7 @@ def locked(folder: Path, busy: str) -> Iterator[None]:
     """Hold an exclusive lock on a folder for the duration of the block.
 
     The folder is created if it does not exist. The operating system releases the lock when the
-    process ends.
-
-    Args:
-        folder: Folder to lock.
-        busy: Error message to raise if another process holds the lock.
+    process ends. `busy` is the error message if another process holds the lock.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

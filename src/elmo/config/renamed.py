@@ -101,10 +101,6 @@ def upgrade_recorded(cls: type, data: object) -> object:
 
     An option that did not exist when the run was started can have had another effect than its
     default has now; its value is added.
-
-    Args:
-        cls: Config dataclass that the data describe.
-        data: Plain data from the folder of a run.
     """
     upgraded = upgrade(cls, data)
     if cls.__name__ == "TaskConfig" and isinstance(upgraded, dict):
@@ -159,12 +155,7 @@ def upgrade(cls: type, data: object) -> object:
 
 
 def section_types(cls: type, data: Mapping[str, object]) -> dict[str, type]:
-    """Return the classes of sections that depend on other values of the config.
-
-    Args:
-        cls: Config dataclass. It can have a method `section_types`.
-        data: Plain data of a config.
-    """
+    """Return the classes of sections that depend on other values of the config."""
     choose: Callable[[Mapping[str, object]], dict[str, type]] | None
     choose = getattr(cls, "section_types", None)
     return {} if choose is None else choose(data)
@@ -205,10 +196,6 @@ def original_names(cls: type, data: dict[str, object]) -> dict[str, object]:
     """Replace current field names in the plain data of a config by the original ones.
 
     This keeps the hash of a config unchanged when a field is renamed.
-
-    Args:
-        cls: Config dataclass that the data describe.
-        data: Plain data with current field names.
     """
     old_names = {new: old for old, new in RENAMED_FIELDS.get(cls.__name__, {}).items()}
     hints = get_type_hints(cls)

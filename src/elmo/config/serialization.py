@@ -170,11 +170,7 @@ def to_yaml(config: object) -> str:
 
 
 def presets(folder: str = "") -> dict[str, Path]:
-    """Return the path of each preset shipped with the package, by preset name.
-
-    Args:
-        folder: Subfolder to list; empty for the `pretrain` presets.
-    """
+    """Return the path of each preset in a subfolder, by name; those of `pretrain` by default."""
     home = Path(__file__).parents[1] / "presets" / folder
     return {path.stem: path for path in sorted(home.glob("*.yaml"))}
 
@@ -186,14 +182,9 @@ def load_config(
     known: Mapping[str, Path] | None = None,
     synonyms: Mapping[str, str] | None = None,
 ) -> Config:
-    """Build a config from a YAML file and values that override it.
+    """Build a config from a YAML file or preset and values that override it, by field name.
 
-    Args:
-        cls: Config dataclass.
-        source: YAML file or preset name. Default: no file, only the defaults of the fields.
-        overrides: Values by field name, without the names of the sections.
-        known: Path of each preset, by preset name.
-        synonyms: Names that are not presets, with the preset to suggest.
+    `known` has the path of each preset; `synonyms` maps other names to the preset to suggest.
     """
     data: dict[str, object] = {}
     where = source or "config"
@@ -305,9 +296,6 @@ class Leaf:
         """Parse a command-line value.
 
         Optional fields accept `null` or `none`; lists are parsed as YAML.
-
-        Args:
-            text: Text given on the command line.
         """
         hint = _without_none(self.hint)
         value: Any = text
@@ -337,12 +325,8 @@ def leaves(
 ) -> list[Leaf]:
     """Return all fields of a config and its sections as a flat list, the config's own fields first.
 
-    Args:
-        cls: Config dataclass.
-        path: Names of the enclosing sections.
-        title: Heading of the section.
-        base: Config that contains the default values. Default: the defaults of `cls`.
-        data: Values that determine the classes of sections. Default: those of `base`.
+    The defaults are those of `base` or of the class. `data` determines the classes of sections.
+    Default: the values of `base`. `path` names the enclosing sections, `title` is the heading.
     """
     chosen = section_types(cls, data or ({} if base is None else vars(base)))
     hints, texts = get_type_hints(cls) | chosen, field_help(cls)

@@ -25,11 +25,8 @@ LINES = 2**12
 class CountingJob:
     """Settings shared by all workers.
 
-    Attributes:
-        folder: Folder for the workers' files.
-        reading: How text is split into sentences and words.
-        limit: Size limit of each worker's dictionary in bytes.
-        keep: Whether to write the word ids; otherwise words are only counted.
+    The dictionary of a worker has at most `limit` bytes. Without `keep`, word ids are not written:
+    words are only counted.
     """
 
     folder: Path
@@ -50,14 +47,9 @@ class CountingTask:
 class CountedBlock:
     """Location of a block's words and sentence lengths in its worker's files.
 
-    Attributes:
-        stem: Path to the worker's files, without extension.
-        run: Name of the sorted run that defines the word ids of this block.
-        first_word: Index of the block's first word in the `.numbers` file.
-        first_sentence: Index of the block's first sentence in the `.lengths` file.
-        n_words: Number of running words in the block.
-        n_sentences: Number of sentences in the block.
-        n_leading: Number of characters before the first sentence: blank lines.
+    `stem` is the path of the files without extension: `.numbers` with the words, `.lengths` with
+    the sentences. The sorted run defines the word ids. `n_leading` is the number of characters
+    before the first sentence: blank lines.
     """
 
     stem: Path
@@ -88,12 +80,7 @@ class BlockWorker:
     """Tokenizes blocks and assigns provisional ids to their words."""
 
     def __init__(self, job: CountingJob, number: int) -> None:
-        """Start with an empty dictionary.
-
-        Args:
-            job: Settings shared by all workers.
-            number: Index of this worker.
-        """
+        """Start with an empty dictionary."""
         self.job = job
         self.stem = job.folder / f"worker-{number}"
         self.split = reading_splitter(job.reading)

@@ -82,7 +82,6 @@ class SegmentLoader:
         return QueuedStreams(ShuffledOrder(self.split, seed), config.batch_size, config.unroll)
 
     def __iter__(self) -> Iterator[BPTTSegment]:
-        """Yield segments indefinitely."""
         while True:
             pairs = [layout.next_segment(self.local_streams) for layout in self._layouts]
             yield build_segment(

@@ -77,7 +77,6 @@ class SequentialOrder:
     """The order of the text, for one epoch."""
 
     def __init__(self, split: Split) -> None:
-        """Create the order for the sentences of a split."""
         self.split = split
 
     def sentences(self, draw: int, count: int) -> Numbers:

@@ -58,7 +58,6 @@ class ZstdFile(io.RawIOBase):
     """
 
     def __init__(self, name: str, raw: BinaryIO) -> None:
-        """Create a stream at the beginning of the file."""
         try:
             import zstandard
         except ImportError:

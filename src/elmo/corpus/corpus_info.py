@@ -9,14 +9,7 @@ from elmo.text.vocabulary import Vocabulary
 
 
 def corpus_info(folder: Path) -> tuple[dict[str, str | int], dict[str, object]]:
-    """Describe a prepared corpus.
-
-    Args:
-        folder: Folder written by `prepare`.
-
-    Returns:
-        The description, and the content of corpus.json.
-    """
+    """Return a description of a prepared corpus, and the content of corpus.json."""
     header = read_header(folder)
     reading = header.reading
     rows: dict[str, str | int] = {"format": "prepared corpus"}

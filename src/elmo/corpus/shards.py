@@ -44,11 +44,9 @@ class DistinctWords:
         self._starts = starts
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return len(self._starts) - 1
 
     def __getitem__(self, number: int) -> str:
-        """Return the word with the given id."""
         return self.strings(number, number + 1)[0]
 
     def strings(self, start: int, stop: int) -> list[str]:
@@ -159,16 +157,9 @@ class Split:
 
 @dataclass(frozen=True)
 class CorpusHeader:
-    """The content of corpus.json.
+    """The content of corpus.json: counts by split.
 
-    Attributes:
-        version: Version of the folder format.
-        reading: How the text was split into sentences and words.
-        shards: Number of shards in each split.
-        n_words: Number of running words in each split.
-        n_sentences: Number of sentences in each split.
-        n_characters: Number of characters of the original text of each split; None if the corpus
-            was prepared by an earlier version.
+    The number of characters of the original text is None if an earlier version prepared the corpus.
     """
 
     version: int
@@ -187,16 +178,13 @@ class CorpusHeader:
 class WholeText:
     """Estimated size of a text of which a corpus is only a sample.
 
-    Attributes:
-        scale: Size of the text, relative to that of the sample.
-        n_vocabulary: Vocabulary size. The vocabulary of the sample is smaller.
+    `scale` is relative to the sample; the vocabulary of the sample is smaller than `n_vocabulary`.
     """
 
     scale: float
     n_vocabulary: int
 
     def __str__(self) -> str:
-        """Return a note on the estimates."""
         return (
             f"estimated from the first {1 / self.scale:.3%} of the text, with a vocabulary of "
             f"about {self.n_vocabulary:,} words for the whole text"
@@ -205,15 +193,10 @@ class WholeText:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus written by `prepare`.
+    """A corpus written by `prepare`; a split without text is absent.
 
-    Attributes:
-        words: Distinct words in all splits.
-        counts: Count of each word in the training split, (words,).
-        splits: Splits by name; a split without text is absent.
-        reading: How the text was split into sentences and words.
-        vocabulary: Softmax vocabulary.
-        whole_text: Size of the text if the corpus is only a sample of it; None if it is not.
+    `counts` are those of each distinct word in the training split, (words,). `whole_text` is the
+    size of the text if the corpus is only a sample of it.
     """
 
     words: DistinctWords

@@ -32,11 +32,9 @@ class SplitWriter:
         self._filled = 0
 
     def __enter__(self) -> "SplitWriter":
-        """Return the writer."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the last shard."""
         self._close()
 
     def add(

@@ -16,17 +16,10 @@ WorkerProcess = Child[CountingTask | None, object, CountedBlock | list[str]]
 def process_blocks(
     job: CountingJob, tasks: Iterator[CountingTask], n_workers: int, report: Callable[[int], None]
 ) -> tuple[list[CountedBlock], list[str]]:
-    """Tokenize blocks in several processes.
+    """Tokenize blocks in several processes; return them in order, and the names of all runs.
 
-    Args:
-        job: Settings shared by all workers.
-        tasks: Blocks to process, which are read lazily.
-        n_workers: Maximum number of processes. With one worker or one block, no process is started
-            and the work is done in the current process.
-        report: Function that is called with the number of bytes read for each finished block.
-
-    Returns:
-        The processed blocks in the order of the tasks, and the names of all runs.
+    With one worker or one block, the work is done in the current process. `report` is called with
+    the number of bytes read for each finished block.
     """
     first = list(islice(tasks, 2))
     blocks = []
@@ -47,12 +40,7 @@ class WorkerPool:
     """A pool of processes that tokenize text blocks."""
 
     def __init__(self, job: CountingJob, n_workers: int) -> None:
-        """Start the worker processes.
-
-        Args:
-            job: Settings shared by all workers.
-            n_workers: Number of processes.
-        """
+        """Start the worker processes."""
         self._children: list[WorkerProcess] = []
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         # One thread waits for each child, so that this process can continue to read text.
@@ -66,7 +54,6 @@ class WorkerPool:
             raise
 
     def __enter__(self) -> "WorkerPool":
-        """Return the pool."""
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -46,7 +46,6 @@ class SenseNeighbors:
         return 2 * self.n_same_sense > len(self.nearest)
 
     def __str__(self) -> str:
-        """Return the query, cosine, sense and sentence of each neighbor, and whether it counts."""
         lines = [f"{self.query.word} ({self.query.sense})  {self.query.sentence}"]
         occurrences = (self.query, *(neighbor for neighbor, _ in self.nearest))
         width = max(len(occurrence.sense) for occurrence in occurrences)

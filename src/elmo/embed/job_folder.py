@@ -41,20 +41,12 @@ class JobFolder:
     """Reads and writes the files of a job folder; every file is written atomically."""
 
     def __init__(self, path: Path) -> None:
-        """Store the path.
-
-        Args:
-            path: Path of the folder, which need not exist yet.
-        """
+        """Store the path of the folder, which need not exist yet."""
         self.path = path
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder and remove partial files; delete a new folder if it remains empty.
-
-        Raises:
-            OutputError: Another job is using the folder.
-        """
+        """Lock the folder and remove partial files; delete a new folder if it remains empty."""
         is_new = not self.path.exists()
         parts = (self.path, self.path / SHARDS, self.path / RECORDS)
         busy = f"{self.path} is in use by another job. Wait for it, or use another folder."
@@ -72,11 +64,7 @@ class JobFolder:
                             part.rmdir()
 
     def plan(self) -> JobPlan | None:
-        """Return the plan, or None if the folder is empty.
-
-        Raises:
-            ConfigError: The folder contains other files but no plan.
-        """
+        """Return the plan, or None if the folder is empty; files without a plan are an error."""
         if not (self.path / PLAN).exists():
             # A job that was killed before it wrote the plan leaves empty subfolders.
             empty = {name for name in (SHARDS, RECORDS) if not any(self.path.glob(f"{name}/*"))}
@@ -149,16 +137,7 @@ class JobFolder:
 
 
 def check_same_job(folder: Path, planned: JobSettings, current: JobSettings) -> None:
-    """Check that a job is resumed with the settings from its plan.
-
-    Args:
-        folder: Job folder, for the error message.
-        planned: Settings in the plan.
-        current: Settings of the current call.
-
-    Raises:
-        ConfigError: A setting differs; the message names the first one that does.
-    """
+    """Check that a job is resumed with the settings from its plan."""
     for name, old in to_dict(planned).items():
         new = getattr(current, name)
         if old != new:
@@ -181,17 +160,7 @@ def check_same_job(folder: Path, planned: JobSettings, current: JobSettings) -> 
 def check_same_texts(
     folder: Path, plan: JobPlan, texts: Sequence[InputText], tasks: Sequence[ShardTask]
 ) -> None:
-    """Check that a job is resumed with the same texts; file names and dates may differ.
-
-    Args:
-        folder: Job folder, for the error message.
-        plan: Plan of the job.
-        texts: Current input files.
-        tasks: Tasks that the current input files are divided into.
-
-    Raises:
-        ConfigError: The number or the content of the texts has changed.
-    """
+    """Check that a job is resumed with the same texts; file names and dates may differ."""
     if len(plan.texts) != len(texts):
         raise ConfigError(
             f"{folder} contains a job for different input: it was planned with "
@@ -222,27 +191,12 @@ def _segments(tasks: Sequence[ShardTask]) -> Iterator[TextSegment]:
 
 
 def read_plan(path: Path) -> JobPlan:
-    """Read a job plan.
-
-    Args:
-        path: Path of plan.json.
-
-    Raises:
-        FormatError: The file is damaged or has an unsupported version.
-    """
+    """Read plan.json; a damaged file or an unsupported version is an error."""
     return _read_versioned(JobPlan, path)
 
 
 def read_manifest(folder: Path) -> JobManifest:
-    """Read the manifest of a finished job.
-
-    Args:
-        folder: Job folder.
-
-    Raises:
-        FormatError: The folder is not a job folder, the job is not finished, or the file is
-            damaged.
-    """
+    """Read the manifest of a finished job; an unfinished or damaged one is an error."""
     if (folder / MANIFEST).exists():
         return _read_versioned(JobManifest, folder / MANIFEST)
     if not (folder / PLAN).exists():
@@ -266,15 +220,7 @@ def _read_versioned(cls: type[Data], path: Path) -> Data:
 
 
 def read_json(cls: type[Data], path: Path) -> Data:
-    """Read a dataclass from a JSON file.
-
-    Args:
-        cls: Dataclass to build.
-        path: Path of the file.
-
-    Raises:
-        FormatError: The file cannot be read or does not have the expected fields.
-    """
+    """Read a dataclass from a JSON file."""
     return _build(cls, _read_object(path), path)
 
 

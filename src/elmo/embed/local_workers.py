@@ -27,12 +27,8 @@ def run_locally(
 ) -> Iterator[ShardRecord]:
     """Run tasks in child processes and yield their records as they finish.
 
-    Args:
-        job: Data shared by all workers.
-        tasks: Tasks to run.
-        n_workers: Maximum number of processes.
-        advance: Progress callback; receives the number of newly finished words, which is negative
-            if the work of a dead worker is lost.
+    `advance` receives the number of newly finished words, which is negative if the work of a dead
+    worker is lost.
     """
     with LocalWorkers(job, tasks, min(n_workers, len(tasks))) as workers:
         for event in workers.events():
@@ -46,13 +42,7 @@ class LocalWorkers:
     """A pool of worker processes, each supervised by a thread."""
 
     def __init__(self, job: ShardJob, tasks: Sequence[ShardTask], n_workers: int) -> None:
-        """Start the threads, which start the processes.
-
-        Args:
-            job: Data shared by all workers.
-            tasks: Tasks to run, in this order.
-            n_workers: Number of processes.
-        """
+        """Start the threads, which start the processes."""
         self._job = job
         self._tasks = deque(tasks)
         self._children: set[ShardProcess] = set()
@@ -65,7 +55,6 @@ class LocalWorkers:
             thread.start()
 
     def __enter__(self) -> "LocalWorkers":
-        """Return the instance itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -148,12 +137,7 @@ class LocalWorkers:
 
 
 def workers_died_error(task: ShardTask, ended: ChildEnded | None = None) -> OutputError:
-    """Return the error for a task on which several workers died.
-
-    Args:
-        task: The task.
-        ended: Description of how the last worker ended, if known.
-    """
+    """Return the error for a task on which several workers died."""
     last = ""
     if ended is not None and ended.status < 0:
         last = f" (the last one was killed by {signal.Signals(-ended.status).name})"

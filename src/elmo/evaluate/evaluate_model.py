@@ -43,14 +43,9 @@ MAX_UNKNOWN_RATE = 0.3
 class EvaluateResult:
     """Result of `evaluate`.
 
-    Attributes:
-        perplexity: Perplexity of the model on the text.
-        model: Model name or path, as given in the config.
-        state: How the LSTM state was handled, "reset" or "carry".
-        split: The split of a prepared corpus; None for text.
-        sentences: How a text was split into sentences, "line" or "split"; None for a corpus.
-        n_sentences: Number of sentences.
-        common_vocab: The common vocabulary, outside of which words counted as unknown.
+    `state` is "reset" or "carry". `split` is that of a prepared corpus, `sentences` how a text was
+    split into sentences, "line" or "split". Words outside of the common vocabulary counted as
+    unknown.
     """
 
     perplexity: Perplexity
@@ -76,7 +71,6 @@ class EvaluateResult:
         return {"model": self.model, "state": self.state, **text, **perplexity.values(), **counts}
 
     def __str__(self) -> str:
-        """Return the result as text of several lines."""
         text = f"sentences {self.sentences}" if self.split is None else f"split {self.split}"
         lines = [f"{self.model}, state {self.state}, {text}", str(self.perplexity)]
         if self.common_vocab is not None:
@@ -178,12 +172,7 @@ def _with_progress(segments: Iterable[BPTTSegment], progress: Progress) -> Itera
 class EvaluationText:
     """The text on which a model is evaluated.
 
-    Attributes:
-        words: Distinct words.
-        split: Sentences.
-        tokenizer: Name of the tokenizer.
-        split_name: Name of the split of a prepared corpus; None for text.
-        sentences: How the text was split into sentences; None for a corpus.
+    `split_name` is None for text, `sentences` is None for a prepared corpus.
     """
 
     words: DistinctWords

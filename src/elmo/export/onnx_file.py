@@ -52,13 +52,7 @@ class OnnxFile:
     def __init__(
         self, config: ModelConfig, weights: Mapping[str, Tensor], storage: Storage
     ) -> None:
-        """Create the graph.
-
-        Args:
-            config: Model config.
-            weights: Weights, keyed by their names in `BiLM`.
-            storage: Data type of the stored weights.
-        """
+        """Create the graph; the weights have their names in `BiLM`."""
         if storage not in get_args(Storage):
             raise ConfigError(
                 f"Unknown storage {storage!r}. Expected one of: {', '.join(get_args(Storage))}."

@@ -33,14 +33,9 @@ _DERIVED = (
 
 
 def read_archive(archive: Container, options: object = None) -> Pretrained:
-    """Read the ELMo model in a `model.tar.gz`.
+    """Read the ELMo model in a `model.tar.gz`, without the task model that contains it.
 
-    Args:
-        archive: Files in the archive.
-        options: Parsed options.json, if the user passed one.
-
-    Returns:
-        The ELMo model, without the task model that contains it.
+    `options` is the parsed options.json, if the user passed one.
     """
     weights = next((name for name in ("weights.th", "best.th") if name in archive.names), None)
     if weights is None:
@@ -95,11 +90,7 @@ def read_state(
 ) -> Pretrained:
     """Read the ELMo model in an AllenNLP state dict, ignoring all other tensors.
 
-    Args:
-        state: Tensors by AllenNLP parameter name.
-        label: File name for error messages.
-        options: Parsed options.json, if known.
-        description: Type of the model that contains the ELMo model, for error messages.
+    The file name `label` and the description of the model around it are for error messages.
     """
     prefixes = [name.removesuffix(_TABLE) for name in state if name.endswith(_TABLE)]
     if not prefixes:

@@ -37,12 +37,8 @@ def read(
 ) -> Pretrained:
     """Build a model from parsed options and the arrays of a weight file.
 
-    Args:
-        options: Parsed options.json.
-        arrays: Datasets by name, with or without softmax weights.
-        label: Name of the weight file for error messages.
-        origin: Description of the file format.
-        vocabulary: Softmax vocabulary. If the model reads word ids, also its input vocabulary.
+    The vocabulary is that of the softmax and, if the model reads word ids, of its input. `origin`
+    describes the file format; `label` is the file name for error messages.
     """
     arrays = dict(arrays)
     softmax = {name: arrays.pop(name) for name in SOFTMAX if name in arrays}
@@ -88,13 +84,7 @@ def _without_mask_row(table: Array) -> tuple[Array, list[str]]:
 
 
 def with_softmax(model: Pretrained, arrays: Mapping[str, Array], label: str) -> Pretrained:
-    """Return a copy of the model with softmax weights added.
-
-    Args:
-        model: Model without a softmax.
-        arrays: Datasets `softmax/W` (words, projection) and `softmax/b` (words,).
-        label: File name for error messages.
-    """
+    """Return a copy of the model with softmax weights `softmax/W` and `softmax/b`."""
     missing = [name for name in SOFTMAX if name not in arrays]
     if missing:
         raise FormatError(
@@ -122,13 +112,8 @@ def with_token_embeddings(
 ) -> Pretrained:
     """Return a copy of the model with precomputed token embeddings for a vocabulary.
 
-    The embeddings of all other words are still computed from their characters.
-
-    Args:
-        model: Character-based model.
-        arrays: The dataset `embedding` (words, projection).
-        vocabulary: Word of each row.
-        label: File name for error messages.
+    The dataset `embedding` is (words, projection). The embeddings of all other words are still
+    computed from their characters.
     """
     if set(arrays) != {"embedding"}:
         raise FormatError(
@@ -175,15 +160,8 @@ def _ids_of_rows(vocabulary: Vocabulary, n_rows: int, label: str) -> dict[str, i
 def write(model: Pretrained, folder: Path) -> None:
     """Write options.json and weights.hdf5, readable by AllenNLP and bilm-tf.
 
-    A model read from such files is written back with bit-identical datasets.
-
-    Args:
-        model: Character-based model that represents words as bytes.
-        folder: Output folder.
-
-    Raises:
-        FormatError: The format cannot store this model.
-        OutputError: The folder contains a model in another format.
+    A model read from such files is written back with bit-identical datasets. Only character-based
+    models that represent words as bytes can be stored.
     """
     config = model.config
     if config.text.characters != "bytes":

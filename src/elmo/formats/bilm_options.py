@@ -88,13 +88,8 @@ def config_from_options(
 ) -> tuple[ModelConfig, list[str]]:
     """Build a model config from bilm-tf options, ignoring keys that only affect training.
 
-    Args:
-        options: Parsed JSON.
-        label: File name for error messages.
-        n_words: Number of rows of the word embedding, for models that read word ids.
-
-    Returns:
-        The config, and one sentence for each value that was corrected or assumed.
+    Models that read word ids have an embedding of `n_words` rows. The result also has one sentence
+    for each value that was corrected or assumed.
     """
     top = Section(options, label)
     if "lstm" not in top.data:
@@ -175,10 +170,8 @@ def options_from_config(
 ) -> dict[str, object]:
     """Return the options.json content that bilm-tf and AllenNLP need for a byte-character model.
 
-    Args:
-        config: Model config.
-        original: Options the model was loaded with, if any. They are returned unchanged, except
-            that `n_characters` is set to 262.
+    The options that the model was loaded with are returned unchanged, except that `n_characters` is
+    set to 262.
     """
     encoder, lstm = config.encoder, config.lstm
     if original is not None:

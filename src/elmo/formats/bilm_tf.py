@@ -46,10 +46,7 @@ def hdf5_name(variable: str) -> str:
 def read(prefix: Path, options: object, vocabulary: Vocabulary | None) -> Pretrained:
     """Read the model in a checkpoint, including its softmax.
 
-    Args:
-        prefix: Path of the checkpoint without `.index`.
-        options: Parsed options.json of the training run.
-        vocabulary: Softmax vocabulary, if available.
+    `prefix` is the path without `.index`.
     """
     weights = {
         name: value
@@ -60,16 +57,9 @@ def read(prefix: Path, options: object, vocabulary: Vocabulary | None) -> Pretra
 
 
 def read_accumulators(prefix: Path, options: object) -> dict[str, Tensor] | None:
-    """Read Adagrad's sums of squared gradients, one tensor per weight.
+    """Read Adagrad's sums of squared gradients by name; None if there is no optimizer state.
 
     The sums have the same names and shapes as the weights, so they are read like a model.
-
-    Args:
-        prefix: Path of the checkpoint without `.index`.
-        options: Parsed options.json of the training run.
-
-    Returns:
-        Tensors by `ELMoNetwork` parameter name, or None if the checkpoint has no optimizer state.
     """
     sums = {
         name.removesuffix(_OPTIMIZER_SLOT): value

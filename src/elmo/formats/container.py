@@ -35,12 +35,8 @@ _READ_ERRORS = (
 class Container:
     """A read-only set of named files in a folder or archive.
 
-    Attributes:
-        label: Name for error messages.
-        names: Relative paths of the files.
-        opener: Function that opens a file for random-access reading.
-        has_nested: Function that returns whether a path refers to a file in a subfolder. Such
-            files can be opened but are not listed in `names`.
+    `opener` opens a file for random-access reading. `has_nested` returns whether a path refers to a
+    file in a subfolder; such files can be opened but are not listed in `names`.
     """
 
     label: str

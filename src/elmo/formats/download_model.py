@@ -17,18 +17,10 @@ from elmo.formats.published_models import MODELS, PublishedModel
 
 @dataclass(frozen=True)
 class DownloadResult:
-    """Result of downloading a model.
+    """Result of downloading a model, whose path is for `--model` and `from_pretrained`.
 
-    Attributes:
-        name: Name of the model.
-        path: Path for `--model` and `from_pretrained`.
-        is_new: Whether files were downloaded; False if the model was there already.
-        language: Language of the model.
-        license: License of the weights, or "not stated".
-        page: Page of the publisher.
-        n_bytes: Size of all files.
-        sha256: SHA-256 of each file in hexadecimal.
-        has_checksums: Whether the files were compared with published checksums.
+    `is_new` is False if the model was there already. `has_checksums` is whether the files were
+    compared with published checksums.
     """
 
     name: str
@@ -42,7 +34,6 @@ class DownloadResult:
     has_checksums: bool
 
     def __str__(self) -> str:
-        """Return the path, license and use of the model."""
         action = "downloaded" if self.is_new else "already downloaded"
         in_cache = Path(self.path) == model_path(model_folder_of(self.name), self.name)
         source = self.name if in_cache else self.path
@@ -59,11 +50,7 @@ class DownloadResult:
 
 @dataclass(frozen=True)
 class PublishedList:
-    """Models that can be downloaded.
-
-    Attributes:
-        models: One record per model.
-    """
+    """Models that can be downloaded, one record per model."""
 
     models: tuple[dict[str, object], ...]
 
@@ -72,7 +59,6 @@ class PublishedList:
         return {"models": list(self.models)}
 
     def __str__(self) -> str:
-        """Return a table with one line per model."""
         header = ("name", "language", "MB", "license", "training text")
         rows = [
             (
@@ -100,16 +86,11 @@ class PublishedList:
 
 @dataclass(frozen=True)
 class NothingToDownload:
-    """Result of downloading a bundled model.
-
-    Attributes:
-        name: Name of the model.
-    """
+    """Result of downloading a bundled model."""
 
     name: str
 
     def __str__(self) -> str:
-        """Return the reason."""
         return f"{self.name} is bundled with the package; there is nothing to download."
 
 

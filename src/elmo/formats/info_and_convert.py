@@ -21,11 +21,8 @@ _FORMATS = ("native", "allennlp", "onnx")
 class InfoResult:
     """Description of a model, a prepared corpus or vectors.
 
-    Attributes:
-        rows: Format, sizes and further facts. For a model: architecture, vocabulary and origin.
-        notes: Corrections and assumptions made while reading.
-        config: Recorded settings as JSON-compatible data. For a model: its config.
-        training: Training record of the model.
+    The notes are corrections and assumptions made while reading. `config` has the recorded settings
+    as JSON-compatible data, `training` the training record of a model.
     """
 
     rows: dict[str, str | int]
@@ -39,7 +36,6 @@ class InfoResult:
         return {**self.rows, **details}
 
     def __str__(self) -> str:
-        """Return the rows as a table, followed by one line per note."""
         rows: dict[str, object] = {label(name): value for name, value in self.rows.items()}
         rows |= with_labels(self.training)
         width = max(map(len, rows))
@@ -72,12 +68,7 @@ def info(config: InfoConfig) -> InfoResult:
 class ConvertResult:
     """Result of `convert`.
 
-    Attributes:
-        out: Folder that was written.
-        origin: Format that was read.
-        to: Format that was written.
-        storage: Weight storage dtype: float32, float16 or int8.
-        notes: Corrections and assumptions made while reading, and parts that were not written.
+    The notes are corrections and assumptions made while reading, and parts that were not written.
     """
 
     out: str
@@ -87,7 +78,6 @@ class ConvertResult:
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Return a one-line summary, followed by one line per note."""
         storage = "" if self.storage == "float32" else f" in {self.storage}"
         summary = f"{self.out}: written as {self.to}{storage}, read from {self.origin}"
         return "\n".join([summary, *(f"note: {note}" for note in self.notes)])

@@ -145,11 +145,7 @@ def reject_url(source: str) -> None:
 
 
 def locate(source: str) -> Path:
-    """Return the path of a model; download a hub id.
-
-    Args:
-        source: Path, name of a bundled or downloaded model, or hub id.
-    """
+    """Return the path of a model: a path, the name of a model, or a hub id, which is downloaded."""
     path = _expand(source)
     if os.path.exists(path) or os.path.exists(f"{path}.index"):
         if source in MODELS:
@@ -325,14 +321,9 @@ def _read_checkpoint(path: Path, options: object, vocabulary: Vocabulary | None)
 def read_accumulators(
     source: str | Path, options: str | Path | None = None
 ) -> dict[str, Tensor] | None:
-    """Read Adagrad's sums of squared gradients from a bilm-tf checkpoint.
+    """Read Adagrad's sums of squared gradients from a bilm-tf checkpoint, by weight name.
 
-    Args:
-        source: Anything that `read` accepts.
-        options: Path of options.json, if it is not next to the weights.
-
-    Returns:
-        Tensors by weight name, or None if the source has no optimizer state.
+    Returns None if the source, anything that `read` accepts, has no optimizer state.
     """
     path = _expand(source)
     in_folder = path.is_dir() and any(path.glob("*.index"))

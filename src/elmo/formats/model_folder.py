@@ -34,12 +34,7 @@ CARD = "README.md"
 
 
 def is_folder(folder: Container, format_name: str = FORMAT) -> bool:
-    """Whether the config.json in a folder declares the given format.
-
-    Args:
-        folder: Files in the folder.
-        format_name: Expected value of the `format` key.
-    """
+    """Whether the config.json in a folder declares the given format."""
     if CONFIG not in folder.names:
         return False
     config = folder.read_json(CONFIG)
@@ -123,14 +118,8 @@ def _dictionary(folder: Container, name: str) -> dict[str, int]:
 def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> None:
     """Write a model folder atomically, replacing the files of a previous model.
 
-    Args:
-        model: Model to write.
-        folder: Output folder, created if it does not exist.
-        storage: Dtype in which weights are stored; they are always loaded as float32.
-
-    Raises:
-        OutputError: The folder contains files with the names of model files that do not belong to
-            an elmo-torch model.
+    Weights are stored in the dtype `storage` and always loaded as float32. Files of other programs
+    with the names of model files are an error.
     """
     names = (CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS, CARD)
     check_target(folder, names, FORMAT)
@@ -161,11 +150,7 @@ def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> None
 def check_target(folder: Path, names: Sequence[str], format_name: str) -> None:
     """Raise `OutputError` if writing would replace files of another program or format.
 
-    Args:
-        folder: Output folder.
-        names: Names of the files that would be replaced.
-        format_name: Format that is written. Files may be replaced if the config.json in the folder
-            declares this format.
+    Files may be replaced if the config.json in the folder declares the given format.
     """
     existing = [name for name in names if (folder / name).is_file()]
     if not existing or (folder / CONFIG).is_dir():

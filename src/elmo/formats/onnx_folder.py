@@ -27,17 +27,8 @@ SECTIONS = ("text", "encoder", "lstm")
 def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> list[str]:
     """Write an export folder atomically, replacing the files of a previous export.
 
-    Args:
-        model: Model to export.
-        folder: Output folder, created if it does not exist.
-        storage: Dtype of the weights in the graph.
-
-    Returns:
-        One sentence for each part that is not exported, and one on how closely the graph matches
-        the model.
-
-    Raises:
-        OutputError: The folder contains another model.
+    Returns one sentence for each part that is not exported, and one on how closely the graph
+    matches the model. A folder that contains another model is an error.
     """
     names = (
         model_folder.CONFIG,

@@ -54,13 +54,9 @@ EMPTY = struct({})
 
 @dataclass(frozen=True)
 class ColumnType:
-    """Type of the values in a column.
+    """Numbers of the physical, converted (for older readers) and logical type of a column.
 
-    Attributes:
-        physical: Physical type number.
-        n_bytes: Size of a value in bytes, for fixed-length byte arrays.
-        converted: Converted type number, used by older readers.
-        logical: Logical type number.
+    `n_bytes` is the size of a value of fixed-length byte arrays.
     """
 
     physical: int
@@ -77,13 +73,7 @@ FLOAT16 = ColumnType(7, n_bytes=2, logical=15)
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table.
-
-    Attributes:
-        name: Column name.
-        value_type: Type of the innermost values.
-        depth: Number of nested lists around a value.
-    """
+    """A column of the table, with `depth` nested lists around a value."""
 
     name: str
     value_type: ColumnType

@@ -122,11 +122,7 @@ class Pretrained:
 
 
 def count_parameters(weights: Mapping[str, Tensor]) -> int:
-    """Return the number of biLM parameters, excluding mask rows, layer mixes and softmax.
-
-    Args:
-        weights: Weights of an `ELMoNetwork` by name.
-    """
+    """Return the number of biLM parameters, excluding mask rows, layer mixes and softmax."""
     names = [name for name in weights if name.startswith("bilm.")]
     masks = sum(
         weights[name].shape[1]
@@ -137,12 +133,7 @@ def count_parameters(weights: Mapping[str, Tensor]) -> int:
 
 
 def check_finite(weights: Mapping[str, Tensor], label: str) -> None:
-    """Raise `FormatError` if a tensor contains NaN or infinite values.
-
-    Args:
-        weights: Tensors by name.
-        label: File name for error messages.
-    """
+    """Raise `FormatError` if a tensor contains NaN or infinite values."""
     for name, tensor in weights.items():
         # Quick test first: if the sum is finite, all values are. Otherwise the sum may have
         # overflowed, so every value is checked.

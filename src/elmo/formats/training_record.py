@@ -49,11 +49,7 @@ _EARLIER_KEYS = {
 def with_current_keys(record: object) -> dict[str, object] | None:
     """Return a training record with key names from earlier versions replaced by current ones.
 
-    Args:
-        record: Value of `training` in `config.json`.
-
-    Returns:
-        The record, or None if the value is not a dictionary.
+    Returns None if the value of `training` in `config.json` is not a dictionary.
     """
     if not isinstance(record, dict):
         return None
@@ -75,10 +71,6 @@ def finetuning_record(name: str, base: Mapping[str, object] | None) -> dict[str,
     """Return the first entries in the training record of a fine-tuned model: its origin.
 
     Scores of the base model are not included, because they do not hold for the fine-tuned model.
-
-    Args:
-        name: Name of the base model.
-        base: Training record of the base model.
     """
     base = base or {}
     texts = [str(base[key]) for key in (BASE_TEXT, TEXT) if key in base]

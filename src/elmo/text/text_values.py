@@ -16,14 +16,9 @@ _SPACY_WORDS = "[token.text for token in doc if not token.is_space]"
 
 
 def iterate_sentences(value: Iterable[Item], name: str = "sentences") -> Iterator[Item]:
-    """Return an iterator over the sentences or texts of a collection.
+    """Return an iterator over a collection of sentences or texts; `name` is its argument.
 
-    Args:
-        value: The collection.
-        name: Name of the argument, for error messages.
-
-    Raises:
-        InputError: The value is a table, a dictionary, a spaCy object or not iterable.
+    Tables, dictionaries and spaCy objects are errors.
     """
     label = f"{name} has type {type(value).__name__}"
     _check_not_bytes(value, label)
@@ -47,15 +42,7 @@ def iterate_sentences(value: Iterable[Item], name: str = "sentences") -> Iterato
 
 
 def sentence_words(sentence: Iterable[str], number: int) -> list[str]:
-    """Return the words of a sentence that is not a string.
-
-    Args:
-        sentence: The words.
-        number: Index of the sentence, for error messages.
-
-    Raises:
-        InputError: The sentence is not a list of strings.
-    """
+    """Return the words of a sentence that is not a string; it must be a list of strings."""
     if type(sentence) is not list:
         check_not_missing(sentence, f"sentence {number}")
         _check_not_bytes(sentence, _label(sentence, number))
@@ -89,12 +76,7 @@ def check_not_missing(
 
 
 def check_no_spacy(value: object, label: str) -> None:
-    """Raise `InputError` if a value is a spaCy object or contains such objects.
-
-    Args:
-        value: A text, or a list of words.
-        label: What the value is, for error messages.
-    """
+    """Raise `InputError` if a value, described by `label`, is or contains a spaCy object."""
     if _is_spacy(value):
         problem = f"has type {type(value).__name__}"
     elif isinstance(value, list | tuple) and any(map(_is_spacy, value)):

@@ -45,15 +45,9 @@ class _ChecksumWriter:
 
 
 def save(folder: Path, step: int, content: Mapping[str, object]) -> Path:
-    """Write a checkpoint atomically and delete all but the newest checkpoints.
+    """Write a checkpoint atomically, delete all but the newest ones, and return its path.
 
-    Args:
-        folder: Checkpoint folder; created if it does not exist.
-        step: Number of completed steps.
-        content: Content to save: tensors, numbers and strings, in nested lists and dictionaries.
-
-    Returns:
-        The path of the new checkpoint.
+    The content has tensors, numbers and strings, in nested lists and dictionaries.
     """
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f"step-{step:09d}.writing"

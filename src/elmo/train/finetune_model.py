@@ -80,12 +80,8 @@ def _check_tokenizer(
 ) -> None:
     """Raise an error if the text is split into other words than those the model was trained on.
 
-    Args:
-        config: Options of the run. For a run of an earlier version that is resumed, a warning is
-            printed instead.
-        tokenizer: Name of the tokenizer of the text.
-        model: The model to fine-tune.
-        remedy: How to split the text with the tokenizer of the model.
+    A resumed run of an earlier version gets a warning instead. `remedy` states how to split the
+    text with the tokenizer of the model.
     """
     expected = model.config.text.tokenizer
     # Models of older formats record no tokenizer: their words are unknown.
@@ -110,13 +106,7 @@ def _with_model_tokenizer(model: Pretrained, corpus: CorpusConfig) -> CorpusConf
 
 
 def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus) -> LMTrainingJob:
-    """Adapt a model to the vocabulary of a corpus and return the training job.
-
-    Args:
-        config: Options of the run.
-        pretrained: The model as loaded from its files.
-        corpus: Corpus of the target text.
-    """
+    """Adapt a model to the vocabulary of a corpus and return the training job."""
     pretrained = _without_cache(pretrained)
     tokenizer = corpus.reading.tokenizer
     if pretrained.config.text.tokenizer is None and tokenizer is not None:
@@ -183,13 +173,7 @@ def _with_optimizer(
 ) -> tuple[FinetuneConfig, dict[str, Tensor] | None]:
     """Continue with the Adagrad state of a bilm-tf checkpoint, unless another optimizer is set.
 
-    Args:
-        config: Options of the run.
-        model: The model to fine-tune.
-
-    Returns:
-        The updated options, and the Adagrad accumulators by parameter name, or None if the run
-        starts with a new optimizer state.
+    Returns the updated options, and the accumulators by parameter name; None without a state.
     """
     accumulators = None
     if config.tune.keep_optimizer:

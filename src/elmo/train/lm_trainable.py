@@ -109,7 +109,6 @@ class LMTrainable:
     loss_names: tuple[str, ...] = ("forward_loss", "backward_loss")
 
     def __init__(self, job: LMTrainingJob, fabric: "Fabric") -> None:
-        """Create the learner, which moves the network to its device."""
         self.job, self.config, self.fabric = job, job.config, fabric
         config, network = job.config, job.network
         assert network.softmax is not None

@@ -47,7 +47,6 @@ class Loop(Generic[Batch, EvaluationT, Result]):
     def __init__(
         self, job: TrainingJob[Batch, EvaluationT, Result], fabric: "Fabric", folder: RunFolder
     ) -> None:
-        """Move the model to its device and initialize the state of the loop."""
         self.options, self.fabric, self.folder = job.config.run, fabric, folder
         self.trainable = trainable = job.make_trainable(fabric)
         self.state = RunState(lowest=trainable.chance_loss)

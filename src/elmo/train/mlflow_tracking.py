@@ -27,13 +27,7 @@ class Tracking:
     """The MLflow run of a training folder; resuming the training continues the same MLflow run."""
 
     def __init__(self, folder: Path, config: RunSettings, *, is_new: bool) -> None:
-        """Open the store and create or resume the MLflow run.
-
-        Args:
-            folder: The training folder; the id of the MLflow run is stored in it.
-            config: Options of the run, logged as MLflow parameters.
-            is_new: Whether training starts from the beginning.
-        """
+        """Open the store and create or resume the run, whose id is in the training folder."""
         store = config.run.mlflow_store or str(folder / STORE)
         self._client = _client(store)
         self._enabled = True

@@ -27,14 +27,7 @@ class Report(AbstractContextManager["Report"]):
     """Writes the log files in the training folder of a run."""
 
     def __init__(self, folder: Path, config: RunSettings, resume_step: int | None = None) -> None:
-        """Open the log files.
-
-        Args:
-            folder: The training folder.
-            config: Options of the run.
-            resume_step: Step from which the run is resumed; events after it are removed. None
-                starts new log files.
-        """
+        """Open the log files; events after `resume_step` are removed, None starts new files."""
         # Whatever can fail comes first, before any event is removed.
         self._tracking: Tracking | None = None
         if config.run.mlflow:
@@ -49,7 +42,6 @@ class Report(AbstractContextManager["Report"]):
         self._file = self.path.open("a", encoding="ascii")
 
     def __exit__(self, error_type: object, *_: object) -> None:
-        """Close the log files."""
         self.close(finished=error_type is None)
 
     def step(self, step: int, values: Mapping[str, float]) -> None:
@@ -71,12 +63,9 @@ class Report(AbstractContextManager["Report"]):
         self.event("rollback", step, values)
 
     def event(self, kind: str, step: int, values: Mapping[str, object]) -> None:
-        """Log an event to `log.jsonl`, and its numbers to TensorBoard and MLflow.
+        """Log an event to `log.jsonl`, and its numbers to TensorBoard and MLflow as `kind/name`.
 
-        Args:
-            kind: Type of the event; TensorBoard and MLflow show the numbers as `kind/name`.
-            step: Training step at which the event occurred.
-            values: Numbers and other JSON values; NaN and infinity become null in `log.jsonl`.
+        NaN and infinity become null in `log.jsonl`.
         """
         line: dict[str, object] = {"kind": kind, "step": step, "time": round(time.time(), 3)}
         line |= {name: _json_value(value) for name, value in values.items()}

@@ -59,12 +59,7 @@ DATA_OPTIONS = frozenset("data valid corpus train dev".split())
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The training folder of a run, to which only its first process writes.
-
-    Attributes:
-        config: Options of the run.
-        fabric: `Fabric` object, which defines device and processes.
-    """
+    """The training folder of a run, to which only its first process writes."""
 
     config: RunSettings
     fabric: "Fabric"
@@ -146,11 +141,7 @@ def _load(content: dict[str, object], trainable: Trainable[Batch, EvaluationT, o
 
 
 def kept_after_interruption(run: RunSettings) -> str | None:
-    """Return a note on what an interrupted command keeps of its run, or runs with several seeds.
-
-    Args:
-        run: Options of the command.
-    """
+    """Return a note on what an interrupted command keeps of its run, or runs with several seeds."""
     if run.run.dry_run:
         return None
     if any(Path(run.out).glob(f"**/{CHECKPOINTS}/*.pt")):

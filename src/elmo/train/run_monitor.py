@@ -15,7 +15,6 @@ class RunMonitor:
     """Prints and logs the events of a run, in its first process only."""
 
     def __init__(self, config: RunSettings, trainable: RunSize, *, is_first: bool) -> None:
-        """Initialize without writing anything."""
         self.config, self.trainable, self.is_first = config, trainable, is_first
         self.line = ProgressLine(
             n_steps=trainable.n_steps, steps_per_epoch=trainable.steps_per_epoch, show=is_first

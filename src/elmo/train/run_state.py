@@ -60,10 +60,7 @@ class RunState:
     def check_loss(self, loss: float, norm: float = 0.0, max_rise: float = math.inf) -> None:
         """Raise an error if the loss or gradient norm is not finite, or the loss is too high.
 
-        Args:
-            loss: Mean training loss of some steps.
-            norm: Gradient norm.
-            max_rise: Largest accepted difference to the lowest logged loss.
+        `max_rise` is the largest accepted difference to the lowest logged loss.
         """
         highest = min(3 * self.lowest + DIVERGENCE_MARGIN, self.lowest + max_rise)
         if math.isfinite(loss) and math.isfinite(norm) and loss <= highest:

@@ -83,7 +83,6 @@ class TaskRun:
     note: str
 
     def __str__(self) -> str:
-        """Return a one-line summary."""
         if not self.step:
             return self.note
         best = "" if self.best is None else f"; development: {self.best.line()}"
@@ -115,7 +114,6 @@ class TaskTrainable:
     compare_at: int | None = None
 
     def __init__(self, job: TaskTrainingJob, fabric: "Fabric") -> None:
-        """Move the model to the device and create its optimizers."""
         self.job, self.fabric, self.config = job, fabric, job.config
         self.fitted, self.model = job.fitted, job.fitted.built.model
         fabric.to_device(self.model)
