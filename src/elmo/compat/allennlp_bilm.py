@@ -133,13 +133,9 @@ class TokenEmbedder(nn.Module):
         self._bilm.engines.drop()
 
     def forward(self, inputs: Tensor) -> dict[str, Tensor]:
-        """Compute the context-independent token vectors.
+        """Compute the context-independent token vectors of character ids, (batch, time, 50).
 
-        Args:
-            inputs: Character ids without boundary tokens, (batch, time, 50).
-
-        Returns:
-            `token_embedding`, (batch, time + 2, dim), and `mask`, (batch, time + 2).
+        Returns `token_embedding`, (batch, time + 2, dim), and `mask`, (batch, time + 2).
         """
         rows, index, mask = self.distinct_rows(inputs)
         return {"mask": mask, "token_embedding": functional.embedding(index, self.encode(rows))}
@@ -191,18 +187,7 @@ class ElmoBiLM(nn.Module):
         requires_grad: bool = False,
         vocab_to_cache: list[str] | None = None,
     ) -> None:
-        """Load the biLM.
-
-        Args:
-            options_file: Path of options.json. Default: found with the weights.
-            weight_file: Path of weights.hdf5. Without `options_file`, also the name of a downloaded
-                model or a folder.
-            requires_grad: Whether the weights are trained.
-            vocab_to_cache: Words whose token vectors are computed in advance. The first is padding.
-
-        Raises:
-            FormatError: A path is a URL, or the model does not read byte characters.
-        """
+        """Load the biLM; the arguments are those of `Elmo`."""
         super().__init__()
         loaded = load_bilm(options_file, weight_file)
         self._bilm = WeightlessBiLM(loaded.config)
@@ -230,11 +215,7 @@ class ElmoBiLM(nn.Module):
         self._token_embedder.refresh()
 
     def create_cached_cnn_embeddings(self, tokens: list[str]) -> None:
-        """Compute the token vectors of a vocabulary, for `word_inputs`.
-
-        Args:
-            tokens: Words in the order of their ids. The first is padding.
-        """
+        """Compute the token vectors of a vocabulary, padding first, for `word_inputs`."""
         boundaries = self._token_embedder.boundary_rows()
         words = torch.from_numpy(CHARACTERS.ids(tokens)).to(boundaries.device)
         with torch.no_grad():

@@ -74,11 +74,7 @@ def _check_words(batch: Sequence[Sequence[str]]) -> None:
 
 
 class ELMoCharacterMapper:
-    """Maps words to character ids. The constants are ids before 1 is added for the mask.
-
-    Attributes:
-        tokens_to_add: Character ids of additional special tokens.
-    """
+    """Maps words to character ids. The constants are ids before 1 is added for the mask."""
 
     max_word_length = CHARACTERS.max_characters
     beginning_of_sentence_character = BEGIN_SENTENCE
@@ -95,11 +91,7 @@ class ELMoCharacterMapper:
     ).tolist()
 
     def __init__(self, tokens_to_add: Mapping[str, int] | None = None) -> None:
-        """Create a mapper.
-
-        Args:
-            tokens_to_add: Character ids of additional special tokens, by token.
-        """
+        """Create a mapper with the character ids of additional special tokens."""
         self.tokens_to_add = dict(tokens_to_add or {})
 
     def convert_word_to_char_ids(self, word: str) -> list[int]:

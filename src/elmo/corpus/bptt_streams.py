@@ -222,9 +222,8 @@ class QueuedStreams:
 def _expand(parts: Numbers) -> PredictionPairs:
     """Expand parts of sentences into their prediction pairs.
 
-    Args:
-        parts: Stream, first step, sentence, first offset, draw index, and pair count of each part,
-            (6, parts).
+    The six rows of `parts` are stream, first step, sentence, first offset, draw index and pair
+    count.
     """
     counts = parts[5]
     stream, step, sentence, offset, draw = np.repeat(parts[:5], counts, axis=1)

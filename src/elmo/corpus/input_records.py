@@ -116,16 +116,10 @@ class InputFile:
         """Yield the records of the file.
 
         Blank lines between the records of JSON lines, CSV and TSV are skipped. A line of plain text
-        is a record with the column `text`, even if it is blank.
-
-        Args:
-            columns: Columns that the records must have, each with the option that selects it, for
-                error messages; in JSON lines it is enough if the first record has them. From
-                Parquet files, only these columns are read. Default: no column is required, and all
-                are read.
-
-        Raises:
-            InputError: If the file is damaged or lacks a column.
+        is a record with the column `text`, even if it is blank. The given columns are required,
+        each with the option that selects it, for error messages; in JSON lines it is enough if the
+        first record has them. From Parquet files, only these columns are read; by default, all are
+        read.
         """
         required = dict(columns or {})
         if self.format == "parquet":

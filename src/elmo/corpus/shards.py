@@ -34,12 +34,7 @@ class DistinctWords:
     """The distinct words of a corpus, indexed by word id and stored as UTF-8 bytes."""
 
     def __init__(self, data: NDArray[np.uint8], starts: Numbers) -> None:
-        """Create the table from the concatenated bytes of all words.
-
-        Args:
-            data: Concatenated UTF-8 bytes of all words, (bytes,).
-            starts: Start offset of each word in `data`, followed by len(data), (words + 1,).
-        """
+        """Create the table from the UTF-8 bytes of all words, and the start of each and the end."""
         self._data = data
         self._starts = starts
 

@@ -93,15 +93,8 @@ class PartialFile:
 def download_file(url: str, path: Path, checksum: str = "", *, show_progress: bool = True) -> str:
     """Download a file, resuming an earlier attempt, and return its SHA-256 in hexadecimal.
 
-    Args:
-        url: Address.
-        path: Path of the complete file; its folder exists.
-        checksum: Expected checksum as `ALGORITHM:HEX`, or empty if it is unknown.
-        show_progress: Whether to show progress on standard error.
-
-    Raises:
-        FormatError: The server cannot be reached, does not have the file, or sent a wrong file.
-        OutputError: The file cannot be written, mostly because the disk is full.
+    The folder of the path exists. The expected checksum is `ALGORITHM:HEX`, or empty if it is
+    unknown; a wrong file is an error.
     """
     partial = PartialFile(path, url)
     pauses = iter(PAUSES)

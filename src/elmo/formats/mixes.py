@@ -39,15 +39,9 @@ def with_mixes(
 ) -> Pretrained:
     """Return a copy of the model with the requested number and type of layer mixes.
 
-    The first `n_mixes` mixes of the model are used; missing ones are added untrained.
-
-    Args:
-        model: Loaded model.
-        n_mixes: Number of mixes.
-        layer_norm: Layer norm applied before mixing: "allennlp" (or True), "bilm-tf" or "none".
-            False uses the setting the model was trained with.
-        top_only: Whether to use only the top layer, scaled by gamma.
-        fixed: Mix weights (before the softmax, one per layer) that replace the model's own.
+    The first `n_mixes` mixes of the model are used; missing ones are added untrained. Layer norm is
+    "allennlp" (or True), "bilm-tf" or "none"; False uses the setting the model was trained with.
+    `fixed` are mix weights, before the softmax, that replace the model's own.
     """
     stored = model.config.mix
     if layer_norm is False:

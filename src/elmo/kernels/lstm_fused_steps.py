@@ -61,13 +61,9 @@ class Forward:
     """Forward pass, with the buffers that the backward pass reads."""
 
     def __init__(self, shape: Shape, flags: Tensor | None, tensors: Sequence[Tensor]) -> None:
-        """Allocate the buffers and copy weights, input and state into them.
+        """Allocate the buffers and copy weights, input and state of each direction into them.
 
-        Args:
-            shape: Sizes and options.
-            flags: RESET and PADDING flags of each row at each step, (directions, time, batch).
-                None: no flags are set.
-            tensors: X, weight_ih, weight_hh, bias, weight_hr, h and c of each direction.
+        The flags RESET and PADDING are those of each row at each step, (directions, time, batch).
         """
         self.shape = shape
         self.plan = shape.plan

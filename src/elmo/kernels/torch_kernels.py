@@ -79,13 +79,8 @@ class Kernels:
     def highway(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """Return the output of a highway layer: `gate * relu(transform) + (1 - gate) * x`.
 
-        Args:
-            x: Input, (rows, dim).
-            weight: Weights of the transform, followed by those of the gate, (2 * dim, dim).
-            bias: Biases of the transform, followed by those of the gate, (2 * dim,).
-
-        Returns:
-            Output, (rows, dim).
+        The input is (rows, dim). The weights, (2 * dim, dim), and biases are those of the
+        transform, followed by those of the gate.
         """
         with no_grad_if_unneeded((x, weight, bias)):
             transform, gate = functional.linear(x, weight, bias).chunk(2, dim=-1)

@@ -183,14 +183,10 @@ def distinct_rows(ids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def without_boundaries(layers: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Drop the boundary tokens: the first position and the last real position of each row.
+    """Drop the first position and the last real position, the boundary tokens, of each row.
 
-    Args:
-        layers: Vectors, (..., batch, time, dim).
-        mask: True at real positions, (batch, time), padding on the right.
-
-    Returns:
-        Vectors (..., batch, time - 2, dim), zero at padding, and their mask (batch, time - 2).
+    The vectors are (..., batch, time, dim), then (..., batch, time - 2, dim) and zero at padding;
+    the mask is (batch, time), then (batch, time - 2).
     """
     inner = mask[:, 2:]
     return layers[..., 1:-1, :].masked_fill(~inner.unsqueeze(2), 0.0), inner

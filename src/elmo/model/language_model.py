@@ -27,11 +27,8 @@ class LanguageModel(nn.Module):
     ) -> None:
         """Wrap a biLM; the weights are shared, not copied.
 
-        Args:
-            bilm: Model to train.
-            regularization: Dropout rates and other regularizers.
-            kernels: Implementation of all operations. Not an argument of `forward`, because module
-                wrappers such as DDP only pass tensors.
+        The kernels are not an argument of `forward`, because wrappers such as DDP only pass
+        tensors.
         """
         super().__init__()
         self.bilm = bilm

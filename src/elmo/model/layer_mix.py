@@ -5,15 +5,10 @@ from torch import Tensor, nn
 
 
 def layer_norm(layers: Tensor, mask: Tensor, epsilon: float) -> Tensor:
-    """Normalize each layer by its mean and variance over all real positions and features.
+    """Normalize each layer, (layers, batch, time, dim), over all real positions and features.
 
-    Unlike the usual layer normalization, the statistics are not computed per token. Both bilm-tf
+    Unlike the usual layer normalization, mean and variance are not computed per token. Both bilm-tf
     and AllenNLP compute them over the whole batch and also normalize the padding.
-
-    Args:
-        layers: Vectors, (layers, batch, time, dim).
-        mask: True at real positions, (batch, time).
-        epsilon: Constant added to the variance.
     """
     real = mask[None, :, :, None]
     # Sums over a batch overflow float16. The clamp avoids 0 / 0 in a batch of empty sentences.
@@ -41,13 +36,9 @@ class LayerMix(nn.Module):
         trainable: bool = True,
         top_only: bool = False,
     ) -> None:
-        """Create a mix.
+        """Create a mix; the initial weights are those before the softmax. Default: zeros.
 
-        Args:
-            n_layers: Number of layers.
-            initial: Initial weights, before the softmax. Default: zeros.
-            trainable: Whether the weights and gamma are trainable.
-            top_only: Whether to use only the top layer, scaled by gamma.
+        With `top_only`, only the top layer is used, scaled by gamma.
         """
         super().__init__()
         values = torch.zeros(n_layers) if initial is None else torch.tensor(initial)

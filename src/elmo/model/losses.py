@@ -24,13 +24,7 @@ Softmax = nn.Linear | nn.AdaptiveLogSoftmaxWithLoss
 def exact_losses(softmax: Softmax, hidden: Tensor, targets: Tensor) -> Tensor:
     """Return -ln p(target) of each prediction, with a softmax over the whole vocabulary.
 
-    Args:
-        softmax: Softmax of the model.
-        hidden: Hidden vectors, (predictions, dim).
-        targets: Word ids, (predictions,).
-
-    Returns:
-        Losses, (predictions,), float32.
+    The hidden vectors are (predictions, dim), targets and losses (predictions,).
     """
     if isinstance(softmax, nn.AdaptiveLogSoftmaxWithLoss):
         # It copies the outputs of its clusters into one tensor, so they must have the same dtype.
@@ -43,15 +37,8 @@ def exact_losses(softmax: Softmax, hidden: Tensor, targets: Tensor) -> Tensor:
 def merged_losses(softmax: nn.Linear, hidden: Tensor, targets: Tensor, merged: Tensor) -> Tensor:
     """Return -ln p(target) of each prediction, where several words count as one.
 
-    Args:
-        softmax: Softmax of the model.
-        hidden: Hidden vectors, (predictions, dim).
-        targets: Word ids, (predictions,).
-        merged: Whether each word counts as the merged one, (words,). Its probability is the sum of
-            theirs.
-
-    Returns:
-        Losses, (predictions,), float32.
+    `merged` is whether each word counts as the merged one, (words,), whose probability is the sum
+    of theirs. The other arguments are those of `exact_losses`.
     """
     chunk_rows = max(1, CHUNK_VALUES // softmax.out_features)
     losses = []

@@ -194,16 +194,9 @@ def run_stacks(
 ) -> tuple[list[list[Tensor]], LSTMState]:
     """Run stacks of equal depth together, with one kernel call per layer for all of them.
 
-    Args:
-        calls: Stacks with their inputs, one per direction.
-        state: Initial state of all directions.
-        dropout: Function that applies dropout to a layer input, given the input and the layer
-            number. Default: no dropout.
-        n_layers: Number of layers to run, from the bottom. Default: all.
-        kernels: Implementation of the LSTM.
-
-    Returns:
-        The output of every layer for each call, (time, batch, dim), and the final state.
+    The calls, one per direction, have the initial state. `dropout` is applied to the input of a
+    layer, given its number. `n_layers` is the number of layers to run, from the bottom; by default
+    all. Returns the output of every layer for each call, (time, batch, dim), and the final state.
     """
     inputs = [call.x for call in calls]
     outputs: list[list[Tensor]] = [[] for _ in calls]

@@ -57,14 +57,8 @@ class ELMoNetwork(nn.Module):
     ) -> None:
         """Create the network with uninitialized weights.
 
-        Args:
-            config: Model config.
-            dropout: Dropout rate applied to the representations.
-            keep_boundaries: Whether to keep the boundary tokens in the output.
-            fixed_mix: Layer mix weights, before the softmax. If given, the mixes are not trained.
-
-        Raises:
-            ConfigError: The dropout rate is not a number from 0 to 1.
+        The dropout rate applies to the representations. With a fixed mix, whose weights are those
+        before the softmax, the mixes are not trained.
         """
         super().__init__()
         is_number: bool = isinstance(dropout, Real)
@@ -110,14 +104,10 @@ class ELMoNetwork(nn.Module):
         )
 
     def mix(self, layers: Tensor, mask: Tensor) -> list[Tensor]:
-        """Apply every layer mix to layers that include the boundary tokens.
+        """Apply every layer mix to layers (layers, batch, time, dim) with boundary tokens.
 
-        Args:
-            layers: All layers, (layers, batch, time, dim).
-            mask: True at real positions, (batch, time).
-
-        Returns:
-            One tensor per mix, (batch, time, dim), zero at padding, including the boundary tokens.
+        Returns one tensor per mix, (batch, time, dim), zero at padding, including the boundary
+        tokens.
         """
         # bilm-tf does not normalize if only the top layer is used.
         program = "none" if self.config.mix.top_only else self.config.mix.layer_norm

@@ -45,14 +45,9 @@ class CharacterCNN(nn.Module):
         activation: str,
         n_highway: int,
     ) -> None:
-        """Create the encoder.
+        """Create the encoder; the filters are pairs of a width and a number of filters.
 
-        Args:
-            n_characters: Number of rows of the character table, including row 0.
-            character_dim: Dimension of a character embedding.
-            filters: Filter width and number of filters of each convolution.
-            activation: Activation after the max pooling, "relu" or "tanh".
-            n_highway: Number of highway layers.
+        `n_characters` includes row 0. The activation after the max pooling is "relu" or "tanh".
         """
         super().__init__()
         self.embedding = _table(n_characters, character_dim)

@@ -14,13 +14,8 @@ def to_jamo(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Decompose Hangul syllables into conjoining jamo, leaving other characters unchanged.
 
-    Args:
-        points: Concatenated code points of the words, (code points,).
-        lengths: Number of code points in each word, (words,).
-
-    Returns:
-        The concatenated code points of the decomposed words, and the number of code points in each
-        word, (words,).
+    Arguments and results are the concatenated code points of words, and the number of code points
+    in each word.
     """
     # Below the first syllable the unsigned difference wraps around to a huge number.
     syllable = points - np.uint32(FIRST_SYLLABLE)

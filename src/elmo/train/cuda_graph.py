@@ -62,15 +62,10 @@ class CudaGraphStep:
     def __call__(
         self, update: Update, step_input: StepInput, *, frozen: bool
     ) -> tuple[Tensor, Tensor]:
-        """Run a training step.
+        """Run a training step; `update` performs it and must be the same in every call.
 
-        Args:
-            update: Function that performs the step. It must be the same in every call.
-            step_input: Input of the step on the host, in a single batch.
-            frozen: Whether only the softmax is trained.
-
-        Returns:
-            The losses and the gradient norm. These tensors are overwritten by the next call.
+        The input is on the host, in a single batch. If frozen, only the softmax is trained. Returns
+        the losses and the gradient norm, tensors that are overwritten by the next call.
         """
         self.n_words = max(self.n_words, round_up(len(step_input.batches[0].words)))
         step_input = step_input.pad_words(self.n_words)

@@ -41,20 +41,11 @@ def step_seconds(
     batches: Iterator[Batch],
     shorten: Callable[[Batch, int], tuple[Batch, float] | None] | None,
 ) -> tuple[float, bool]:
-    """Measure the duration of a step.
+    """Measure the duration of a step, and return whether whole steps were measured.
 
     If a whole step would take too long, parts of it are measured: the first time step, then twice
-    as many time steps as before while they fit into the time limit.
-
-    Args:
-        step: Function that runs a training step.
-        batches: Batches.
-        shorten: Function that returns the first time steps of a batch and their fraction of all
-            time steps; None if a batch cannot be shortened. If None, only whole steps are
-            measured.
-
-    Returns:
-        Seconds per step, and whether whole steps were measured.
+    as many time steps as before while they fit into the time limit. `shorten` returns the first
+    time steps of a batch and their fraction of all time steps; None if a batch cannot be shortened.
     """
     end = time.monotonic() + MAX_SECONDS
     parts: list[tuple[float, float]] = []  # fraction of a step, seconds

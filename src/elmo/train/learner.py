@@ -73,15 +73,10 @@ class Learner:
         n_steps: int,
         softmax_steps: int = 0,
     ) -> None:
-        """Move the network to its device and create the optimizers.
+        """Move the network, which is modified in place, to its device and create the optimizers.
 
-        Args:
-            fabric: `Fabric` object, which defines device, processes and precision.
-            network: Network to train; it is modified in place.
-            config: Options of the run.
-            tables: Token tables of the corpus, which are copied to the device.
-            n_steps: Total number of steps in the run, for the learning rate schedule.
-            softmax_steps: Number of initial steps in which only the softmax is trained.
+        The token tables are copied to the device. In the first `softmax_steps` of the `n_steps` of
+        the run, only the softmax is trained.
         """
         self.fabric = fabric
         self.network = network
@@ -157,15 +152,9 @@ class Learner:
         ]
 
     def draw(self, batches: list[SegmentBatch], number: int) -> SoftmaxRows | None:
-        """Sample the softmax candidates of a step in advance, if there is only one process.
+        """Sample the softmax candidates of a step, numbered from 0, in advance.
 
-        Args:
-            batches: Batches used in the step.
-            number: Step number, starting at 0.
-
-        Returns:
-            The softmax rows used in the step; None if the softmax is not sampled, or if there are
-            several processes.
+        Returns None if the softmax is not sampled, or if there are several processes.
         """
         if self.fabric.world_size > 1 or isinstance(self.head, ExactSoftmaxHead):
             return None
@@ -179,16 +168,10 @@ class Learner:
         drawn: SoftmaxRows | None = None,
         rate_factor: float = 1.0,
     ) -> StepResult:
-        """Train on one segment.
+        """Train on one segment, as split by `batches`; the result has one loss for each direction.
 
-        Args:
-            batches: The segment, as split by `batches`.
-            number: Step number, starting at 0.
-            drawn: Return value of `draw`, if it was called in advance.
-            rate_factor: Factor applied to the scheduled learning rate.
-
-        Returns:
-            The step result, with one loss for each direction.
+        Steps are numbered from 0. `drawn` is the result of `draw`, if it was called in advance.
+        `rate_factor` is applied to the scheduled learning rate.
         """
         if drawn is None:
             drawn = self._draw_for_all_processes(batches, number)
@@ -218,14 +201,9 @@ class Learner:
     ) -> tuple[Tensor, Tensor]:
         """Compute the gradients and update the weights; captured as a CUDA graph if possible.
 
-        Args:
-            step_input: Input of the step on the device.
-            frozen: Whether only the softmax is trained.
-            number: Step number, from which the seed of each batch is derived; None if the random
-                generator is already seeded.
-
-        Returns:
-            The losses of both directions, of shape (2,), and the gradient norm before clipping.
+        If frozen, only the softmax is trained. The step number determines the seed of each batch;
+        None if the random generator is already seeded. Returns the losses of both directions, (2,),
+        and the gradient norm before clipping.
         """
         self.head.begin(step_input.rows)
         losses = self._gradients(step_input.batches, frozen, number)
@@ -332,14 +310,11 @@ class Learner:
             self.graph_step.n_words = entry({"n_words": 0, **state}, "n_words", int)
 
     def load_accumulators(self, accumulators: Mapping[str, Tensor]) -> None:
-        """Load the Adagrad accumulators of an earlier run.
+        """Load Adagrad's sums of squared gradients of an earlier run, by parameter name.
 
         Parameters without an accumulator start with the initial value. So does the padding row of
         an embedding, which does not exist in bilm-tf: an accumulator of 0 would cause a division by
         zero.
-
-        Args:
-            accumulators: Sums of squared gradients, by parameter name in the network.
         """
         named = dict(self.network.named_parameters())
         for name, value in accumulators.items():
@@ -356,12 +331,7 @@ class Learner:
 def streams_per_process(config: TrainingConfig, n_processes: int) -> int:
     """Return the number of streams (batch rows) per process.
 
-    Args:
-        config: Options of the run.
-        n_processes: Number of processes.
-
-    Raises:
-        ConfigError: The batch cannot be divided evenly among processes and accumulation steps.
+    The batch must be divisible by the numbers of processes and accumulation steps.
     """
     parts = n_processes * config.run.accumulate
     if config.stream.batch_size % parts:

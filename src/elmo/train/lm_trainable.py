@@ -272,11 +272,7 @@ class LMTrainable:
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load a state returned by `state_dict`; the number of processes can differ.
 
-        Args:
-            state: Return value of `state_dict`.
-
-        Raises:
-            ConfigError: The state belongs to a run on a different corpus.
+        A state of a run on a different corpus is an error.
         """
         current = self._corpus_fingerprint()
         recorded = entry(state, "corpus", list)

@@ -12,11 +12,8 @@ END = object()
 def prefetched(items: Iterable[Item], ahead: int = 4) -> Generator[Item]:
     """Yield items in order, produced in advance by a background thread.
 
-    If the iterable raises an error, the error is raised here after all items before it.
-
-    Args:
-        items: Iterable that is consumed by the background thread.
-        ahead: Maximum number of items that wait, not counting the one being produced.
+    If the iterable raises an error, the error is raised here after all items before it. At most
+    `ahead` items wait, not counting the one being produced.
     """
     iterator = iter(items)
     with ThreadPoolExecutor(1, "prefetch") as thread:

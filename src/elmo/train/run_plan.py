@@ -94,14 +94,9 @@ def plan(
     n_softmax: int,
     n_pairs: int,
 ) -> RunPlan:
-    """Compute the plan of a run.
+    """Compute the plan of a run from its numbers of biLM parameters and softmax weights.
 
-    Args:
-        model: Configuration of the model, including the size of the softmax.
-        config: Options of the run.
-        n_bilm: Number of biLM parameters, as counted by `elmo info`.
-        n_softmax: Number of weights in the softmax.
-        n_pairs: Number of predictions per direction and epoch.
+    `n_pairs` is the number of predictions per direction and epoch.
     """
     stream, loss, run = config.stream, config.loss, config.run
     tokens_per_step = stream.batch_size * stream.unroll

@@ -159,14 +159,11 @@ class SampledSoftmaxHead:
         return []
 
     def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> SoftmaxRows:
-        """Sample candidates for both directions and return all rows used in the step.
+        """Sample candidates for both directions and return all rows used in a step, from 0.
 
-        Args:
-            step: Step number, starting at 0.
-            targets: Word ids of the targets in all processes, as an array of any shape.
-            multiple: The number of rows is padded to a multiple of this value with rows that are
-                not updated. If larger than 1, it is also padded to the largest number so far, so
-                that shapes rarely change.
+        The targets are those of all processes. The number of rows is padded to a multiple of
+        `multiple` with rows that are not updated. If larger than 1, it is also padded to the
+        largest number so far, so that shapes rarely change.
         """
         n_words = self.softmax.out_features
         candidates = [

@@ -118,12 +118,9 @@ class Trainable(RunSize, Protocol[Batch, EvaluationT, Result]):
         """
 
     def step(self, batch: Batch, number: int, rate_factor: float) -> StepResult:
-        """Train on a batch.
+        """Train on a batch. Random numbers must depend only on the step number and the seed.
 
-        Args:
-            batch: Batch for this step.
-            number: Step number, starting at 0. Random numbers must depend only on it and the seed.
-            rate_factor: Factor applied to the scheduled learning rate; below 1 after a rollback.
+        `rate_factor` is applied to the scheduled learning rate; it is below 1 after a rollback.
         """
 
     def shorten(self, batch: Batch, n_steps: int) -> tuple[Batch, float] | None:
@@ -166,23 +163,10 @@ class Trainable(RunSize, Protocol[Batch, EvaluationT, Result]):
         """
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Load a state returned by `state_dict`.
-
-        Args:
-            state: Return value of `state_dict`.
-
-        Raises:
-            ConfigError: The state belongs to a run on different data.
-        """
+        """Load a state returned by `state_dict`; one of a run on other data is an error."""
 
     def save_model(self, folder: Path, step: int, evaluation: EvaluationT | None) -> None:
-        """Write the current model.
-
-        Args:
-            folder: Model folder.
-            step: Number of completed steps.
-            evaluation: Evaluation of the model; None if there is no held-out data.
-        """
+        """Write the current model; the evaluation is None if there is no held-out data."""
 
     def result(self, state: RunState, note: str) -> Result:
         """Return the result of the run, given the final state of the loop and how it ended."""

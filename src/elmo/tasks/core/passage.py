@@ -38,10 +38,8 @@ class Passage:
     def find_words(self, answer: str, start: int | None = None) -> IndexRange | None:
         """Return the word range of a substring; None if the text does not contain it.
 
-        Args:
-            answer: The substring.
-            start: Index of the first character of the substring. Default: the first occurrence that
-                starts and ends at word boundaries or, if there is none, the first occurrence.
+        `start` is the index of its first character. Default: the first occurrence that starts and
+        ends at word boundaries or, if there is none, the first occurrence.
         """
         if start is not None:
             is_there = start >= 0 and self.text.startswith(answer, start)

@@ -196,13 +196,9 @@ class LookupTask(Task[Target, Answer]):
         options: TaskOptions,
         train: str | None,
     ) -> Self:
-        """Build the index.
+        """Build the index; `encode` computes the word vectors of sentences, (1, words, dim).
 
-        Args:
-            encode: Computes the word vectors of sentences, (1, words, dim).
-            examples: Examples to store.
-            options: Options of the task.
-            train: Path from which the examples were read; None if they were not in a file.
+        `train` is the path from which the examples were read; None if they were not in a file.
         """
 
     @classmethod

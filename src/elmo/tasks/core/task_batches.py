@@ -71,12 +71,9 @@ def split_batch(
 ) -> Iterator[list[int]]:
     """Split a batch into micro-batches with a limited number of words, including padding.
 
-    Args:
-        chosen: Indices of the examples in the batch, grouped by similar length.
-        lengths: Number of words in each text, for every example. The first texts of all examples
-            are padded to the same length, and so on.
-        max_words: Maximum number of words per micro-batch; a longer example is processed alone.
-        max_examples: Maximum number of examples per micro-batch. Default: no limit.
+    The chosen examples are grouped by similar length. The first texts of all examples are padded to
+    the same length, and so on. A longer example is processed alone; by default, there is no limit
+    of examples.
     """
     part: list[int] = []
     widths: tuple[int, ...] = ()

@@ -125,16 +125,10 @@ class CoreferenceHead(nn.Module):
     def _links(
         self, spans: Tensor, scores: Tensor, sentences: Tensor, antecedents: Tensor
     ) -> Tensor:
-        """Return the scores of the links from each top span to its candidate antecedents.
+        """Return the scores of the links from top spans to candidates, (top spans, antecedents).
 
-        Args:
-            spans: Vectors of the top spans, (top spans, scorer_dim).
-            scores: Mention scores of the top spans, (top spans,).
-            sentences: Sentence indices of the top spans, (top spans,).
-            antecedents: Indices of the candidate antecedents, (top spans, antecedents).
-
-        Returns:
-            Link scores, (top spans, antecedents).
+        Span vectors, mention scores and sentence indices are those of the top spans; `antecedents`
+        are the indices of the candidates, (top spans, antecedents).
         """
         n_mentions = torch.arange(1, antecedents.shape[1] + 1, device=antecedents.device)
         n_sentences = sentences.unsqueeze(1) - sentences[antecedents]

@@ -33,14 +33,11 @@ class WordVectors:
 def read_word_vectors(
     path: Path, wanted: Collection[str] | None = None, n_others: int = 0
 ) -> WordVectors:
-    """Read word vectors.
+    """Read word vectors of the wanted words, by default all, and of up to `n_others` other words.
 
-    Args:
-        path: Text file with one word per line, optionally with the two-count header line of
-            word2vec; or a binary word2vec file if the name ends in .bin.
-        wanted: Words in the training examples. Default: all words in the file.
-        n_others: Maximum number of other words to read. The first ones are used, because files
-            usually list words by decreasing frequency.
+    The file has one word per line, optionally after the two counts of word2vec; or it is a binary
+    word2vec file if the name ends in .bin. The first other words are read, because files usually
+    list words by decreasing frequency.
     """
     found: dict[str, NDArray[np.float32]] = {}
     others: dict[str, NDArray[np.float16]] = {}

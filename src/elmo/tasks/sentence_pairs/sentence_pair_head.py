@@ -74,13 +74,8 @@ class SentencePairHead(nn.Module):
 def attend(similarity: Tensor, other: Tensor, mask: Tensor) -> Tensor:
     """Return the attention-weighted mean of another text's word vectors for each word of a text.
 
-    Args:
-        similarity: Attention scores, (batch, words, words of the other text).
-        other: Word vectors of the other text, (batch, words of the other text, dim).
-        mask: True at words of the other text, (batch, words of the other text).
-
-    Returns:
-        Attended vectors, (batch, words, dim).
+    The scores are (batch, words, others), the other text (batch, others, dim) with its mask, and
+    the attended vectors (batch, words, dim).
     """
     weights = similarity.float().masked_fill(~mask.unsqueeze(1), -torch.inf).softmax(dim=2)
     return weights.to(other.dtype) @ other
