@@ -121,7 +121,7 @@ def without_capture(learner):
             step_input = step_input.pad_words(self.n_words)
             flat = torch.empty(step_input.size(), dtype=torch.int32)
             step_input.flatten(flat)
-            return update(step_input.split(flat), frozen)
+            return update(step_input.split(flat.to(learner.fabric.device)), frozen)
 
     learner.graph_step = EagerStep()
     return sizes
