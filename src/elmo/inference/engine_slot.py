@@ -16,7 +16,7 @@ from elmo.kernels.weight_snapshot import WeightSnapshot, packing_lock
 logger = logging.getLogger(__name__)
 
 # A call that computes at least this many positions compares all weights with their checksums, which
-# takes about 2 % of its time, and less of longer calls. Measured at the original size, on ARM and on
+# takes about 2 % of its time, and less of longer calls. Measured at the original size on ARM and on
 # x86 with AMX.
 _IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 CHECKSUM_POSITIONS: dict[NumberFormat, int] = {
