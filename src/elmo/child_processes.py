@@ -35,10 +35,7 @@ def threads_each(n_processes: int) -> int:
 
 
 class ChildEnded(Exception):
-    """Raised when a child process ends before it has answered a request.
-
-    `status` is its exit status, or the negative signal number if it was killed.
-    """
+    """A child ended before its answer, with an exit status or a negative signal number."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"exit status {status}")
@@ -71,10 +68,7 @@ class Child(Generic[Request, Note, Answer]):
     def ask(
         self, request: Request, on_progress: Callable[[Note], None] = lambda note: None
     ) -> Answer:
-        """Send a request and return the answer. Errors in the child are raised here.
-
-        `on_progress` is called with each progress report from the child.
-        """
+        """Send a request; return the answer of the child, or raise its error here."""
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
         assert answers is not None

@@ -143,10 +143,7 @@ def locked(folder: Path, busy: str) -> Iterator[None]:
 
 
 def clear_partials(*folders: Path) -> None:
-    """Remove temporary files left by killed processes.
-
-    Must not be called while another process writes to these folders.
-    """
+    """Remove temporary files of killed processes, while no process writes to the folders."""
     for folder in folders:
         for leftover in folder.glob(".*.partial"):
             if leftover.is_dir():

@@ -49,10 +49,7 @@ def _target(package: Distribution, installer: str, extra: str) -> str:
 
 
 def requirements(lines: list[str], extra: str) -> list[str]:
-    """Return the packages of an extra according to `Requires-Dist` lines of the metadata.
-
-    Other extras of this package in it are replaced by their packages.
-    """
+    """Return the packages of an extra, and of its extras, listed as `Requires-Dist`."""
     packages: list[str] = []
     for line in lines:
         package, _, marker = (part.strip() for part in line.partition(";"))

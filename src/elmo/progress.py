@@ -40,10 +40,7 @@ def progress_message(text: str) -> None:
 
 
 def duration(seconds: float, *, decimal: bool = False) -> str:
-    """Format a duration with its two largest units, for example `2 h 22 min`.
-
-    `decimal` shows a decimal place below ten seconds, for example `0.3 s`.
-    """
+    """Format a duration as `2 h 22 min` or, below ten seconds with `decimal`, as `0.3 s`."""
     if decimal and seconds < 9.95:
         return f"{seconds:.1f} s"
     left = round(seconds)

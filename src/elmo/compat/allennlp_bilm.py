@@ -93,10 +93,7 @@ class WeightlessBiLM:
                 characters.highway[number] = AllenNLPHighway(dim=config.encoder.n_filters)
 
     def __call__(self, weights: dict[str, Tensor], function: Callable[[BiLM, Kernels], T]) -> T:
-        """Call a function with the biLM, which has the given weights during the call, and kernels.
-
-        The weights have their names in `ELMoNetwork`.
-        """
+        """Call a function with kernels and the biLM, with weights by name in `ELMoNetwork`."""
         kernels = self.engines.kernels(weights.values())
         result: T = functional_call(self._module, weights, (lambda bilm: function(bilm, kernels),))
         return result

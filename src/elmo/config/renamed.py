@@ -193,10 +193,7 @@ def _with_task_options(cls: type, data: dict[str, object]) -> dict[str, object]:
 
 
 def original_names(cls: type, data: dict[str, object]) -> dict[str, object]:
-    """Replace current field names in the plain data of a config by the original ones.
-
-    This keeps the hash of a config unchanged when a field is renamed.
-    """
+    """Restore the original field names of a config, so that renaming does not change its hash."""
     old_names = {new: old for old, new in RENAMED_FIELDS.get(cls.__name__, {}).items()}
     hints = get_type_hints(cls)
     return {

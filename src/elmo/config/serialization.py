@@ -293,10 +293,7 @@ class Leaf:
         return f"{hint.__name__}|null" if can_be_null else str(hint.__name__)
 
     def from_text(self, text: str) -> object:
-        """Parse a command-line value.
-
-        Optional fields accept `null` or `none`; lists are parsed as YAML.
-        """
+        """Parse a command-line value; lists are YAML, optional ones can be `null` or `none`."""
         hint = _without_none(self.hint)
         value: Any = text
         if hint is not self.hint and text.lower() in ("null", "none"):

@@ -62,10 +62,7 @@ class SegmentLoader:
     def __init__(
         self, split: Split, config: StreamConfig, *, seed: int, local_streams: range | None = None
     ) -> None:
-        """Create a loader at the beginning of the text for the local streams, by default all.
-
-        The seed determines the sentence order and the state resets.
-        """
+        """Start at the beginning; the seed determines sentence order and state resets."""
         if not split.n_sentences:
             raise ConfigError("The training text contains no sentences.")
         self.split = split

@@ -235,10 +235,7 @@ class ContiguousStreams:
     """Streams that each read one contiguous part of the text, once or in endless epochs."""
 
     def __init__(self, split: Split, n_streams: int, n_steps: int, *, endless: bool = True) -> None:
-        """Cut the text into one part per stream; lengths differ by about one sentence at most.
-
-        An `endless` stream restarts its part when it reaches the end.
-        """
+        """Cut the text into one part per stream, which endless streams repeat."""
         if n_streams > split.n_sentences:
             raise ConfigError(
                 f"batch_size ({n_streams}) is larger than the number of sentences in the text "

@@ -31,10 +31,7 @@ def plain_name(name: str) -> str:
 
 @contextmanager
 def decompressed(name: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """Open the decompressed content of a file; concatenated archives are read as one.
-
-    The extension of the name determines the format.
-    """
+    """Open the decompressed content of a file, by extension; several archives are read as one."""
     suffix = name[len(plain_name(name)) :].lower()
     if suffix == ".gz":
         file: Any = gzip.GzipFile(fileobj=raw)

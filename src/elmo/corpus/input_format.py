@@ -29,10 +29,7 @@ _COLUMN_NAME = re.compile(r"[^\W\d][\w.-]{0,39}( [\w.-]{1,39}){0,2}")
 
 
 def format_of_name(name: str) -> InputFormat | None:
-    """Return the format that a file name states by its extension, or None.
-
-    The extension of a compression format is ignored.
-    """
+    """Return the format stated by an extension, before that of a compression format, or None."""
     stem = plain_name(name).lower()
     for extension, input_format in FORMATS_BY_EXTENSION.items():
         if stem.endswith(extension):

@@ -77,10 +77,7 @@ class InputFile:
     """
 
     def __init__(self, name: str, input_format: InputFormat | None = None) -> None:
-        """Open a file, or standard input for `-`, and recognize its format if it is not given.
-
-        The extension states the format, or else the content shows it.
-        """
+        """Open a file, or standard input for `-`; the name or the content shows its format."""
         self.name = name
         self.label = label_of(name)
         self.n_read = 0
@@ -254,10 +251,7 @@ class InputFile:
 def parse_json_record(
     line: str, location: str, required: Mapping[str, str], *, is_first: bool = True
 ) -> dict[str, object]:
-    """Parse a line of a JSON lines file.
-
-    The first record must have the required fields; each has the option that selects it.
-    """
+    """Parse a line of a JSON lines file; the first record must have the required fields."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -69,10 +69,7 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
 
 
 def whole_lines(file: BinaryIO, label: str, rest: bytes = b"") -> Iterator[bytes]:
-    """Yield blocks of complete lines, each of about `BLOCK_BYTES` bytes.
-
-    `rest` has been read from the file before.
-    """
+    """Yield blocks of complete lines, each of about `BLOCK_BYTES` bytes, `rest` first."""
     while part := file.read(BLOCK_BYTES):
         cut = part.rfind(b"\n") + 1
         if not cut:

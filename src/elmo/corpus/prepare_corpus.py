@@ -228,10 +228,7 @@ def _subtract_held_out(
 def _write_vocabulary(
     folder: Path, config: CorpusConfig, vocabulary: Vocabulary | None
 ) -> tuple[NDArray[np.bool_], int]:
-    """Write the softmax vocabulary: the given one, or a new one of the words in the folder.
-
-    Returns whether each distinct word is in the vocabulary, and its size.
-    """
+    """Write the given or a new vocabulary; return which words are in it, and its size."""
     words, counts = open_table(folder)
     path = folder / VOCABULARY
     if vocabulary is not None:

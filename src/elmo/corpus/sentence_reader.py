@@ -22,10 +22,7 @@ def reading_splitter(reading: ReadingConfig) -> SplitFunction:
 
 @dataclass(frozen=True)
 class LineSentences:
-    """The words of the sentences of some lines, and the number of sentences per line.
-
-    A skipped blank line has no sentence.
-    """
+    """The words of the sentences of some lines, and how many sentences each line has."""
 
     sentences: list[list[str]]
     per_line: Numbers

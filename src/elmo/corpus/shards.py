@@ -152,10 +152,7 @@ class Split:
 
 @dataclass(frozen=True)
 class CorpusHeader:
-    """The content of corpus.json: counts by split.
-
-    The number of characters of the original text is None if an earlier version prepared the corpus.
-    """
+    """Counts in corpus.json, by split; earlier versions did not count characters."""
 
     version: int
     reading: ReadingConfig

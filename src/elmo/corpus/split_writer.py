@@ -18,10 +18,7 @@ class SplitWriter:
     def __init__(
         self, folder: Path, split: str, known: NDArray[np.bool_], shard_words: int
     ) -> None:
-        """Create a writer; files are opened when sentences are added.
-
-        `known` is whether each distinct word is in the vocabulary, (distinct words,).
-        """
+        """Create a writer; `known` is whether each distinct word is in the vocabulary."""
         self.folder = folder
         self.split = split
         self.shard_words = shard_words
@@ -40,10 +37,7 @@ class SplitWriter:
     def add(
         self, words: NDArray[np.uint32], lengths: NDArray[np.uint32], n_characters: int
     ) -> None:
-        """Append sentences: concatenated word ids, (words,), and lengths, (sentences,).
-
-        `n_characters` counts the original text of the sentences.
-        """
+        """Append sentences as concatenated word ids and lengths, and count their characters."""
         self.n_characters += n_characters
         self.n_unknown += len(words) - int(np.count_nonzero(self._known[words]))
         words = words.astype(self._type)

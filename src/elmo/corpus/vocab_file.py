@@ -98,10 +98,7 @@ def _write(
 
 @dataclass(frozen=True)
 class ChosenVocabulary:
-    """Sizes of a vocabulary chosen from the top of a table of words.
-
-    `n_lines` includes the three special tokens, `n_top` does not.
-    """
+    """Number of words from the top of a table, and of lines with the three special tokens."""
 
     n_lines: int
     n_top: int
@@ -110,10 +107,7 @@ class ChosenVocabulary:
 def write_vocabulary(
     path: Path, words: DistinctWords, counts: Numbers, size: int | None, min_count: int
 ) -> ChosenVocabulary:
-    """Write the special tokens and the most frequent words, one word per line.
-
-    The words are sorted by decreasing count; `size` limits the number of lines.
-    """
+    """Write the special tokens and the most frequent words, up to `size`, one per line."""
     n_frequent = int(np.searchsorted(-counts, -min_count, side="right"))
     n_lines, n_top = len(SPECIAL_TOKENS), 0
     with path.open("w", encoding="utf-8", newline="\n") as file:

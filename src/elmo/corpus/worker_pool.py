@@ -65,10 +65,7 @@ class WorkerPool:
             child.close()
 
     def process(self, tasks: Iterator[CountingTask]) -> Iterator[tuple[CountedBlock, int]]:
-        """Yield the processed blocks in order, each with the number of bytes read for that block.
-
-        At most two blocks per worker are in progress.
-        """
+        """Yield blocks in order with the bytes read for each; two per worker are in progress."""
         pending: deque[tuple[Future[CountedBlock], int]] = deque()
         for task in tasks:
             pending.append((self._threads.submit(self._submit, task), task.block.n_read))

@@ -243,10 +243,7 @@ def _embed(model: str, folder: Path) -> str:
 
 
 def _mean_cosines(model: ELMo, senses: list[list[str]], across: bool = False) -> tuple[float, ...]:
-    """Return the mean cosine between vectors of "bank" for each layer.
-
-    `across` compares occurrences of different senses instead of the same sense.
-    """
+    """Return the mean cosine of "bank" for each layer, in the same sense or across senses."""
     vectors = [
         [
             model.encode(line, layers="all")[:, model.tokenizer.words(line).index("bank")]

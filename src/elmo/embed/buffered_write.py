@@ -48,10 +48,7 @@ def write_in_background(
     encoded: Iterable[tuple[list[Line], Sequence[Result]]],
     write: Callable[[Line, Result], None],
 ) -> Iterator[list[Line]]:
-    """Write each window in a background thread while the next one is computed.
-
-    Yields each window as soon as its vectors are computed.
-    """
+    """Write each window while the next one is computed; yield each when it is computed."""
 
     def write_window(window: list[Line], results: Sequence[Result]) -> None:
         for line, result in zip(window, results, strict=True):

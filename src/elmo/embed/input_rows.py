@@ -27,10 +27,7 @@ RESERVED = ("sentence", "words", "vectors", ID, LINE)
 
 
 def carried_columns(config: EmbedConfig) -> tuple[str, ...]:
-    """Return the columns to carry to the output, except for the id.
-
-    Repeated names and names of other values in the output are errors.
-    """
+    """Return the distinct columns to carry to the output, except for the id."""
     names = tuple(name.strip() for name in (config.columns or "").split(",") if name.strip())
     for name in names:
         if name in RESERVED or names.count(name) > 1:
@@ -76,10 +73,7 @@ class RowReader:
     def rows(
         self, file: InputFile, on_text: Callable[[str], None] = lambda text: None
     ) -> Iterator[Line]:
-        """Yield the rows of a file; records are numbered over all files.
-
-        `on_text` is called with the text of each record.
-        """
+        """Yield the rows of a file, numbered over all files, and report the text of each record."""
         before = file.n_read
         for record in file.records(self._required):
             if file.format == "text" and self._config.text_column is not None:
@@ -134,10 +128,7 @@ def _scalar_text(value: Any) -> str:
 
 
 def has_plain_lines(config: EmbedConfig, names: Sequence[str]) -> bool:
-    """Whether all inputs are plain text whose lines are the rows, without carried values.
-
-    If so, a text that looks like a table is reported.
-    """
+    """Whether all inputs are plain lines without carried values; warn about apparent tables."""
     if config.sentences == "split" or carried_names(config) or config.text_column is not None:
         return False
     table = None

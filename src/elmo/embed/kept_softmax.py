@@ -37,10 +37,7 @@ class KeptSoftmax:
         unexpected_keys: list[str],
         error_messages: list[str],
     ) -> None:
-        """Move the softmax weights from a state dict to this object, if the state dict has them.
-
-        This is a `load_state_dict` pre-hook of the network.
-        """
+        """Take the softmax weights of a state dict, as a `load_state_dict` pre-hook."""
         if not any(prefix + name in state_dict for name in self.weights):
             return
         for name, current in self.weights.items():

@@ -59,10 +59,7 @@ def count_positions(sentences: Sequence[Sequence[str]]) -> int:
 def batches_by_length(
     sentences: Sequence[tuple[str, ...]], batch_size: int, max_positions: int
 ) -> Iterator[list[tuple[str, ...]]]:
-    """Yield batches of sentences, longest first; sentences of equal length are sorted by words.
-
-    The sentences are distinct. Padding counts for `max_positions`.
-    """
+    """Yield batches of distinct sentences, longest first, equal lengths sorted by words."""
     ordered = sorted(sentences, key=lambda words: (-len(words), words))
     start = 0
     while start < len(ordered):

@@ -91,10 +91,7 @@ class ShardWorker:
         self.window_words = WINDOW_WORDS.get(self.run.device.type, WINDOW_WORDS["cpu"])
 
     def __call__(self, task: ShardTask, report: Callable[[int], None]) -> ShardRecord:
-        """Run a task and write its shard and record.
-
-        `report` receives the number of words in each finished window.
-        """
+        """Run a task, write its shard and record, and report the words of each window."""
         settings = self.job.settings
         name = f"{task.number:05d}{EXTENSIONS[settings.format]}"
         path = self.job.folder / SHARDS / name

@@ -68,10 +68,7 @@ class VectorReader(ABC):
 
 
 def open_reader(path: Path, first_sentence: int = 0, dim: int | None = None) -> VectorReader:
-    """Open a vector file; its extension determines the format.
-
-    `first_sentence` is the number of the first sentence in the file.
-    """
+    """Open a vector file; its extension determines the format."""
     extension = path.suffix.lower()
     known = (".parquet", ".h5", ".hdf5", ".safetensors", ".npz")
     if extension not in known:
@@ -100,10 +97,7 @@ class ParquetReader(VectorReader):
     """Reader for Parquet files; the last row group is cached to read consecutive sentences fast."""
 
     def __init__(self, path: Path, dim: int | None = None) -> None:
-        """Open the file.
-
-        The dimension, if known, is used for sentences without words, which have no vectors.
-        """
+        """Open the file; `dim` is for sentences without words, which have no vectors."""
         try:
             import pyarrow.parquet
         except ImportError:
@@ -186,10 +180,7 @@ def _holds_lists(array: Any) -> bool:
 
 
 class HDF5Reader(VectorReader):
-    """Reader for HDF5 files with one dataset per sentence, as in bilm-tf and AllenNLP.
-
-    Each dataset is named by its sentence number.
-    """
+    """Reads HDF5 files with one dataset per sentence, by number, as in bilm-tf and AllenNLP."""
 
     def __init__(self, path: Path, first_sentence: int) -> None:
         self._file = h5py.File(path, "r")

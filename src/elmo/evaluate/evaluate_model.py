@@ -170,10 +170,7 @@ def _with_progress(segments: Iterable[BPTTSegment], progress: Progress) -> Itera
 
 @dataclass(frozen=True)
 class EvaluationText:
-    """The text on which a model is evaluated.
-
-    `split_name` is None for text, `sentences` is None for a prepared corpus.
-    """
+    """The text, or the split of a prepared corpus, on which a model is evaluated."""
 
     words: DistinctWords
     split: Split

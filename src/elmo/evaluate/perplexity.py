@@ -250,10 +250,7 @@ def perplexity_of(sums: Tensor, ratio: CharacterRatio) -> Perplexity:
 
 
 def model_tables(model: Pretrained, words: DistinctWords) -> TokenTables:
-    """Build the token tables that a language model needs to read and predict the given words.
-
-    A model without a softmax or a vocabulary is an error.
-    """
+    """Build the tables to read and predict words with a model that has a softmax."""
     if not model.config.n_softmax_words:
         raise ConfigError(
             f"This {model.origin} has no softmax and cannot predict words. Specify its softmax "

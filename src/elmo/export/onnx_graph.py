@@ -23,10 +23,7 @@ OUTPUT = "layers"
 
 
 def graph(bilm: BiLM, storage: Storage = "float32") -> "ModelProto":
-    """Return an ONNX model of the network, with a copy of its weights.
-
-    With the storage "int8", matrices are also multiplied in int8.
-    """
+    """Return an ONNX model of the network; with "int8", matrices are multiplied in int8 too."""
     config = bilm.config
     nodes = Nodes()
     weight_nodes = WeightNodes(bilm, storage)
@@ -122,10 +119,7 @@ def _characters(
 
 
 def _without_padding_columns(nodes: Nodes, config: EncoderConfig, ids: str, n_columns: int) -> str:
-    """Drop trailing columns that contain only padding and cannot change any maximum.
-
-    See `kernels.characters_reference`.
-    """
+    """Drop columns of padding as in `kernels.characters_reference`."""
     last = nodes.add("Gather", ids, nodes.integers(n_columns - 1), axis=1)  # (distinct, 1)
     differs = nodes.add("Cast", nodes.add("Not", nodes.add("Equal", ids, last)), to=INT64)
     position = nodes.add("Mul", differs, nodes.integers(*range(1, n_columns + 1)))

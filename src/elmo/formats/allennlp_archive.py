@@ -33,10 +33,7 @@ _DERIVED = (
 
 
 def read_archive(archive: Container, options: object = None) -> Pretrained:
-    """Read the ELMo model in a `model.tar.gz`, without the task model that contains it.
-
-    `options` is the parsed options.json, if the user passed one.
-    """
+    """Read the ELMo model in a `model.tar.gz`, with the options that the user passed, if any."""
     weights = next((name for name in ("weights.th", "best.th") if name in archive.names), None)
     if weights is None:
         raise FormatError(

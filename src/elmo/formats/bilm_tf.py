@@ -44,10 +44,7 @@ def hdf5_name(variable: str) -> str:
 
 
 def read(prefix: Path, options: object, vocabulary: Vocabulary | None) -> Pretrained:
-    """Read the model in a checkpoint, including its softmax.
-
-    `prefix` is the path without `.index`.
-    """
+    """Read the model in a checkpoint, whose prefix is without `.index`, and its softmax."""
     weights = {
         name: value
         for name, value in read_checkpoint(prefix).items()

@@ -66,10 +66,7 @@ def info(config: InfoConfig) -> InfoResult:
 
 @dataclass(frozen=True)
 class ConvertResult:
-    """Result of `convert`.
-
-    The notes are corrections and assumptions made while reading, and parts that were not written.
-    """
+    """Result of `convert`, with notes on corrections and on parts that were not written."""
 
     out: str
     origin: str

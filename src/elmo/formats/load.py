@@ -321,10 +321,7 @@ def _read_checkpoint(path: Path, options: object, vocabulary: Vocabulary | None)
 def read_accumulators(
     source: str | Path, options: str | Path | None = None
 ) -> dict[str, Tensor] | None:
-    """Read Adagrad's sums of squared gradients from a bilm-tf checkpoint, by weight name.
-
-    Returns None if the source, anything that `read` accepts, has no optimizer state.
-    """
+    """Read Adagrad's sums from a bilm-tf checkpoint, by weight name; None for other models."""
     path = _expand(source)
     in_folder = path.is_dir() and any(path.glob("*.index"))
     if not in_folder and not (_is_checkpoint(path) and os.path.exists(f"{path}.index")):

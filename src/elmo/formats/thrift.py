@@ -65,10 +65,7 @@ def list_of(type_id: int, values: Sequence[Value]) -> Value:
 
 
 def struct(fields: Mapping[int, Value | None]) -> Value:
-    """Encode a struct of encoded fields, without those that are None.
-
-    Ids must be in ascending order, in steps of at most 15.
-    """
+    """Encode a struct of fields that are not None, by ids in ascending steps of at most 15."""
     data = bytearray()
     previous_id = 0
     for field_id, value in fields.items():

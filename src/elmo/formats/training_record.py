@@ -47,10 +47,7 @@ _EARLIER_KEYS = {
 
 
 def with_current_keys(record: object) -> dict[str, object] | None:
-    """Return a training record with key names from earlier versions replaced by current ones.
-
-    Returns None if the value of `training` in `config.json` is not a dictionary.
-    """
+    """Return a training record with current key names; None if it is not a dictionary."""
     if not isinstance(record, dict):
         return None
     return {_EARLIER_KEYS.get(str(key), str(key)): value for key, value in record.items()}

@@ -234,10 +234,7 @@ def torch_lstms(config: ModelConfig, scope: str) -> list[Rule]:
 def torch_encoder(
     config: ModelConfig, *, embedding: str, convolution: str, highway: str, projection: str
 ) -> list[Rule]:
-    """Return the rules for AllenNLP and ELMoForManyLangs character encoders.
-
-    The names of convolutions and highway layers are patterns with `{}` for the index.
-    """
+    """Return the rules of AllenNLP and ELMoForManyLangs encoders; `{}` is the index."""
     encoder, width = config.encoder, config.encoder.width
     rules: list[Rule] = []
     if encoder.n_characters:

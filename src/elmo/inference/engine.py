@@ -115,10 +115,7 @@ class BiLMCaller(nn.Module):
 
 
 def compile_kernels(weights: Iterable[Tensor], kernels: Kernels = AUTO_KERNELS) -> Kernels:
-    """Return kernels for a computation in float32 during which the weights do not change.
-
-    `kernels` are for operations that the native library does not support.
-    """
+    """Return kernels, native ones if possible, for a computation with fixed float32 weights."""
     named = {str(number): weight for number, weight in enumerate(weights)}
     if not named or not is_float32_on_cpu(named["0"]):
         return kernels

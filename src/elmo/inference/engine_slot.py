@@ -98,10 +98,7 @@ class EngineSlot:
         return engine
 
     def kernels(self, weights: Iterable[Tensor], n_positions: int = 0) -> Kernels:
-        """Return kernels for the current weights as they are, without conversion.
-
-        `n_positions` is the number of positions that will be computed.
-        """
+        """Return kernels for the current weights, to compute `n_positions` positions."""
         if (
             self._kernels.name != "auto"
             # A compiled graph has its own kernels, and a trace would contain the packed weights.

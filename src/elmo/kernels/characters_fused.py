@@ -40,10 +40,7 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
 def convolve_and_pool(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
-    """Return the maximum of each filter over the positions of each word.
-
-    See `characters_reference.convolve_and_pool`.
-    """
+    """Compute the same as `characters_reference.convolve_and_pool`."""
     dtype = product_dtype(table)
     with torch.autocast(table.device.type, enabled=False), on_device_of(table):
         maxima: Tensor = _ConvolveAndPool.apply(  # type: ignore[no-untyped-call]

@@ -75,10 +75,7 @@ def convolve_and_pool(
     biases: Sequence[Tensor],
     snapshot: WeightSnapshot,
 ) -> Tensor:
-    """Return the maximum of each filter over the positions of each word.
-
-    See `characters_reference.convolve_and_pool`.
-    """
+    """Compute the same as `characters_reference.convolve_and_pool`."""
     pack = partial(_pack_filters, weights, biases)
     filters = snapshot.copy([*weights, *biases], "filters", pack)
     distinct, positions = _distinct_characters(characters, len(table))

@@ -132,10 +132,7 @@ class Forward:
             self._finish_step(parts, step, slot)
 
     def _allocate_parts(self) -> Tensor:
-        """Return a buffer for the partial sums of the projection.
-
-        Its shape is (parts, directions, slots, batch, out).
-        """
+        """Return a buffer of partial sums, (parts, directions, slots, batch, out)."""
         shape = self.shape
         if self.projection is None:
             return self.hidden.unsqueeze(0)

@@ -117,10 +117,7 @@ class PackedWeights(NamedTuple):
 def pack_matrix(
     matrix: Tensor, number_format: NumberFormat, block: int | None = None
 ) -> PackedWeights:
-    """Pack a matrix (n, k) for products in a number format.
-
-    `block` columns are multiplied as one block. Default: all columns.
-    """
+    """Pack a matrix (n, k) in a number format for products of `block` columns, or of all."""
     n = round_up(len(matrix), PANEL)
     k = round_up(matrix.shape[1], DEPTH_MULTIPLES[number_format])
     padding = (0, k - matrix.shape[1], 0, n - len(matrix))
@@ -158,10 +155,7 @@ def gather_rows(
     *,
     in_parallel: bool = False,
 ) -> PackedRows:
-    """Pack rows of a contiguous table (rows, k), by default all, as input of a matrix product.
-
-    `in_parallel` uses all threads instead of only the calling thread.
-    """
+    """Pack rows of a contiguous table (rows, k), by default all, with one or all threads."""
     n, k = len(table) if index is None else len(index), table.shape[1]
     n_bytes = round_up(n, ROW_MULTIPLE) * k * BYTES_PER_NUMBER[number_format]
     rows = PackedRows(allocate_aligned(n_bytes), torch.empty(n), n)

@@ -40,10 +40,7 @@ class Kernels:
         self.name = name
 
     def lstm(self, directions: Sequence[LSTMCall]) -> list[LSTMResult]:
-        """Run a layer in all given directions, each with its own weights and state.
-
-        A call that the selected kernel does not support is an error.
-        """
+        """Run a layer in all directions; a call that the kernel does not support is an error."""
         with no_grad_if_unneeded(tensor for call in directions for tensor in call.tensors()):
             if self.name in ("auto", "fused") and lstm_fused.can_run(directions):
                 return lstm_fused.lstm(directions)
@@ -62,10 +59,7 @@ class Kernels:
         weights: Sequence[Tensor],
         biases: Sequence[Tensor],
     ) -> Tensor:
-        """Return the maximum of each filter over the positions of each word.
-
-        See `characters_reference.convolve_and_pool`.
-        """
+        """Compute `characters_reference.convolve_and_pool`."""
         with no_grad_if_unneeded((table, *weights, *biases)):
             if self.name != "reference" and characters_fused.can_run(characters, table, weights):
                 return characters_fused.convolve_and_pool(characters, table, weights, biases)

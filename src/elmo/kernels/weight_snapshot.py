@@ -104,10 +104,7 @@ class WeightSnapshot:
     """
 
     def __init__(self, weights: Iterable[Tensor] = ()) -> None:
-        """Record weights; copies are made on first use.
-
-        Tensor subclasses, such as distributed tensors, are left out.
-        """
+        """Record weights without subclasses of tensors, such as distributed ones."""
         self.identity = object()
         self._sources = {id(weight): _Source(weight) for weight in weights if is_plain(weight)}
 

@@ -59,10 +59,7 @@ class BiLM(nn.Module):
     """Token encoder and two LSTM stacks (Peters et al., 2018, section 3.1)."""
 
     def __init__(self, *, config: ModelConfig) -> None:
-        """Create the network with uninitialized LSTM weights.
-
-        Load a state dict or call `initialize` before use.
-        """
+        """Create the network without weights; load a state dict or call `initialize`."""
         super().__init__()
         self.config = config
         self.encoder = TokenEncoder(config=config.encoder, output_dim=config.lstm.projection_dim)

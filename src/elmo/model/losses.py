@@ -85,10 +85,7 @@ def _cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
 
 
 def pad_vocabulary(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Pad a softmax to a multiple of 8 rows with words of probability 0.
-
-    Fast matrix products on tensor cores require this alignment.
-    """
+    """Pad a softmax to a multiple of 8 rows, as fast products on tensor cores require."""
     n_missing = -len(weight) % 8
     if not n_missing:
         return weight, bias

@@ -134,10 +134,7 @@ class LSTMLayer(nn.Module):
         reverse: bool,
         index: Tensor | None = None,
     ) -> LSTMCall:
-        """Return the kernel call that runs this layer on x, starting from the state h and c.
-
-        The arguments are described in `LSTMCall`.
-        """
+        """Return the `LSTMCall` that runs this layer on x, starting from h and c."""
         weight_hh: Tensor = self.weight_hh
         if self.weight_drop:
             weight_hh = functional.dropout(weight_hh, self.weight_drop, self.training)

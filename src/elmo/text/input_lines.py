@@ -109,10 +109,7 @@ def unknown_encoding(name: str) -> ConfigError:
 
 
 def decoded_line(data: bytes, name: str, number: int, *, has_option: bool = False) -> str:
-    """Decode a line from UTF-8 and remove a byte order mark; the line ending is not removed.
-
-    `has_option` is whether the command has the option --encoding, for the error message.
-    """
+    """Decode a line from UTF-8 without byte order mark; errors name --encoding if it exists."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -253,10 +253,7 @@ class TextCheck:
 
 
 def _first_change(tokenizer: Tokenizer, line: str) -> tuple[str, str] | None:
-    """Return the first space-separated word that a tokenizer splits, before and after.
-
-    Both texts include the neighboring words. The result is None if no word is split.
-    """
+    """Return the first word that a tokenizer splits, with its neighbors, before and after."""
     words = WhitespaceTokenizer().tokens(line)
     tokens = tokenizer.tokens(line)
     # A token has no spaces, so the first difference is where a word ends later than a token.

@@ -16,10 +16,7 @@ _SPACY_WORDS = "[token.text for token in doc if not token.is_space]"
 
 
 def iterate_sentences(value: Iterable[Item], name: str = "sentences") -> Iterator[Item]:
-    """Return an iterator over a collection of sentences or texts; `name` is its argument.
-
-    Tables, dictionaries and spaCy objects are errors.
-    """
+    """Iterate over sentences or texts; tables, dictionaries and spaCy objects are errors."""
     label = f"{name} has type {type(value).__name__}"
     _check_not_bytes(value, label)
     if hasattr(value, "columns"):

@@ -45,10 +45,7 @@ class _ChecksumWriter:
 
 
 def save(folder: Path, step: int, content: Mapping[str, object]) -> Path:
-    """Write a checkpoint atomically, delete all but the newest ones, and return its path.
-
-    The content has tensors, numbers and strings, in nested lists and dictionaries.
-    """
+    """Write a checkpoint of plain data and tensors atomically; keep only the newest ones."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f"step-{step:09d}.writing"
     with atomic_path(temporary) as partial:

@@ -152,10 +152,7 @@ class Learner:
         ]
 
     def draw(self, batches: list[SegmentBatch], number: int) -> SoftmaxRows | None:
-        """Sample the softmax candidates of a step, numbered from 0, in advance.
-
-        Returns None if the softmax is not sampled, or if there are several processes.
-        """
+        """Sample the softmax candidates of a step in advance; None if that is not possible."""
         if self.fabric.world_size > 1 or isinstance(self.head, ExactSoftmaxHead):
             return None
         targets = np.concatenate([batch.targets.ravel() for batch in batches])
@@ -329,10 +326,7 @@ class Learner:
 
 
 def streams_per_process(config: TrainingConfig, n_processes: int) -> int:
-    """Return the number of streams (batch rows) per process.
-
-    The batch must be divisible by the numbers of processes and accumulation steps.
-    """
+    """Return the number of streams (batch rows) per process, which must divide evenly."""
     parts = n_processes * config.run.accumulate
     if config.stream.batch_size % parts:
         raise ConfigError(

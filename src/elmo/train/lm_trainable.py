@@ -270,10 +270,7 @@ class LMTrainable:
         }
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Load a state returned by `state_dict`; the number of processes can differ.
-
-        A state of a run on a different corpus is an error.
-        """
+        """Load a state of a run on the same corpus, with any number of processes."""
         current = self._corpus_fingerprint()
         recorded = entry(state, "corpus", list)
         if recorded != current:

@@ -47,10 +47,7 @@ class Adagrad(torch.optim.Optimizer):
 def make_optimizer(
     parameters: Iterable[nn.Parameter], config: OptimizerConfig, *, capturable: bool = False
 ) -> torch.optim.Optimizer:
-    """Create the optimizer for dense parameters, with weight decay for matrices only.
-
-    `capturable` steps, in a CUDA graph, need a learning rate that is a tensor.
-    """
+    """Create the optimizer for dense parameters, with weight decay for matrices only."""
     parameters = list(parameters)
     rate: float | Tensor = config.learning_rate
     if capturable:
@@ -107,10 +104,7 @@ def clip_scale(norm: Tensor, clip_norm: float) -> Tensor:
 
 
 def clip_gradients(gradients: list[Tensor], clip_norm: float) -> Tensor:
-    """Clip the total norm of all gradients in place and return the norm before clipping.
-
-    A `clip_norm` of 0 disables clipping.
-    """
+    """Clip the total norm of gradients in place, unless 0; return the norm before clipping."""
     norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     if clip_norm:
         torch._foreach_mul_(gradients, clip_scale(norm, clip_norm))

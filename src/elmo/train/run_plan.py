@@ -94,10 +94,7 @@ def plan(
     n_softmax: int,
     n_pairs: int,
 ) -> RunPlan:
-    """Compute the plan of a run from its numbers of biLM parameters and softmax weights.
-
-    `n_pairs` is the number of predictions per direction and epoch.
-    """
+    """Compute the plan of a run with `n_pairs` predictions per direction and epoch."""
     stream, loss, run = config.stream, config.loss, config.run
     tokens_per_step = stream.batch_size * stream.unroll
     n_steps = count_steps(n_pairs, stream, run)

@@ -58,10 +58,7 @@ class RunState:
         return ROLLBACK_RATE_FACTOR**self.n_rollbacks
 
     def check_loss(self, loss: float, norm: float = 0.0, max_rise: float = math.inf) -> None:
-        """Raise an error if the loss or gradient norm is not finite, or the loss is too high.
-
-        `max_rise` is the largest accepted difference to the lowest logged loss.
-        """
+        """Raise an error if a number is not finite, or the loss rose more than `max_rise`."""
         highest = min(3 * self.lowest + DIVERGENCE_MARGIN, self.lowest + max_rise)
         if math.isfinite(loss) and math.isfinite(norm) and loss <= highest:
             return

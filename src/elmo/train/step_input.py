@@ -30,10 +30,7 @@ class SegmentTensors:
 
 @dataclass(frozen=True)
 class StepInput:
-    """The input of a training step, on the host or on a device.
-
-    Gradients are accumulated over the batches. The softmax rows are None if the step uses all rows.
-    """
+    """Batches of a training step, and the softmax rows that it uses if not all."""
 
     batches: tuple[SegmentTensors, ...]
     rows: SoftmaxRows | None

@@ -49,10 +49,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class TextRecord:
-    """Text, vocabulary and options from which a corpus was prepared.
-
-    Standard input and pipes, which can be read only once, are left out of `files`.
-    """
+    """Text and options of a prepared corpus; `files` lacks standard input and pipes."""
 
     data: tuple[str, ...]
     valid: tuple[str, ...]

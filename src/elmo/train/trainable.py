@@ -112,10 +112,7 @@ class Trainable(RunSize, Protocol[Batch, EvaluationT, Result]):
         """Return a description of the run, to be printed before the first step."""
 
     def batches(self, first_step: int) -> Iterator[Batch]:
-        """Yield batches indefinitely, starting with the batch for step `first_step`.
-
-        The iterator is consumed by a background thread, ahead of the steps.
-        """
+        """Yield batches from `first_step` on; a background thread consumes them in advance."""
 
     def step(self, batch: Batch, number: int, rate_factor: float) -> StepResult:
         """Train on a batch. Random numbers must depend only on the step number and the seed.

@@ -38,10 +38,7 @@ class ClassificationHead(nn.Module):
         return logits
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Return the mean cross entropy, summed over the head and the n-gram classifier if used.
-
-        The only group contains all texts; the targets are label indices, (batch,).
-        """
+        """Return the mean cross entropy, plus that of the n-gram classifier if used."""
         losses = [functional.cross_entropy(logits, targets) for logits in self._logits(groups)]
         return torch.stack(losses).sum()
 

@@ -49,21 +49,14 @@ class _OpenNode:
 def read_sst5(
     path: Path, *, phrases: bool = False, encoding: str | None = None
 ) -> list[Example[str]]:
-    """Read trees with five labels, from very negative to very positive.
-
-    With `phrases`, every phrase is an example, as is usual for training, instead of only whole
-    sentences.
-    """
+    """Read sentences or, as is usual for training, all phrases with five labels."""
     return _read(path, FIVE_LABELS, phrases, encoding)
 
 
 def read_sst2(
     path: Path, *, phrases: bool = False, encoding: str | None = None
 ) -> list[Example[str]]:
-    """Read trees with two labels, negative and positive; neutral phrases are skipped.
-
-    With `phrases`, every phrase is an example, instead of only whole sentences.
-    """
+    """Read sentences or all phrases with two labels; neutral ones are skipped."""
     return _read(path, TWO_LABELS, phrases, encoding)
 
 
@@ -91,10 +84,7 @@ def _read(
 
 
 def parse(line: str) -> tuple[tuple[str, ...], list[Phrase]]:
-    """Return the words of a tree in bracket notation, and its nodes, the whole sentence first.
-
-    The message of the `ValueError` for an invalid tree states the reason.
-    """
+    """Return words and nodes of a tree, the root first; raise `ValueError` with the reason."""
     words: list[str] = []
     nodes: list[Phrase | None] = []
     # An explicit stack, because a broken file could exceed the recursion limit.

@@ -25,10 +25,7 @@ class TaskEncoder(nn.Module):
         n_layers: int = 0,
         elmo_dim: int = 0,
     ) -> None:
-        """Initialize the encoder; `elmo` configures the layer mix appended to the output.
-
-        Without ELMo, `n_layers` is 0.
-        """
+        """Initialize the encoder; `n_layers` > 0 appends an ELMo layer mix if configured."""
         super().__init__()
         self.config = config
         self.lstm: nn.LSTM | None = None

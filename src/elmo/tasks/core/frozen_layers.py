@@ -113,10 +113,7 @@ def named_layers(layers: str) -> list[int] | None:
 def stored_layers(
     elmo: ELMo, fingerprint: str, layers: str, texts: Iterable[Words], folder: Path
 ) -> StoredLayers:
-    """Return the stored layers of texts; compute and store them if the file does not exist yet.
-
-    Duplicate texts are stored only once.
-    """
+    """Return the stored layers of distinct texts; compute them if there is no file yet."""
     distinct = sorted(set(texts))
     source = ComputedLayers(elmo, layers)
     digest = hashlib.sha256(f"{fingerprint} {source.chosen}".encode())

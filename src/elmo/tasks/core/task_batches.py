@@ -26,10 +26,7 @@ POOL = 32
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """A micro-batch: examples that are processed together.
-
-    `share` is its weight in the loss of its step; the weights of a step sum to 1.
-    """
+    """A micro-batch of examples with its share of the loss of its step."""
 
     groups: tuple[TokenBatch, ...]
     targets: Tensor
@@ -131,10 +128,7 @@ class TaskBatches(Generic[Target, Answer, Output]):
         batch_words: int,
         seed: int,
     ) -> None:
-        """Store the training examples and batch settings.
-
-        Batches of more than `batch_words` words are split into micro-batches.
-        """
+        """Store the settings; batches of more than `batch_words` words are split."""
         self.examples = examples
         self.indexer = indexer
         self.task = task

@@ -57,10 +57,7 @@ class CoreferenceHead(nn.Module):
     def __init__(
         self, *, dim: int, config: CoreferenceOptions, has_singletons: bool, dropout: float
     ) -> None:
-        """Create the layers.
-
-        Without `has_singletons`, spans without a coreferent mention are not predicted.
-        """
+        """Create the layers; only `has_singletons` predicts spans without a link."""
         super().__init__()
         self.config, self.has_singletons = config, has_singletons
         width = config.scorer_dim

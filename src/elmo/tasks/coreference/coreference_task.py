@@ -118,10 +118,7 @@ class Coreference(TrainedTask[CoreferenceTarget, Clusters, list[list[IndexRange]
     def split_example(
         self, example: Example[CoreferenceTarget]
     ) -> list[Example[CoreferenceTarget]]:
-        """Split sentences and documents that exceed the configured maximum lengths.
-
-        Documents are split at sentence boundaries.
-        """
+        """Split long sentences, and long documents at sentence boundaries."""
         max_words = self.options.max_sentence_words
         sentences = [
             (text[start : start + max_words], number)

@@ -27,10 +27,7 @@ _OFFSET = re.compile(r"\d{1,9}")
 
 @dataclass(frozen=True)
 class PronounCandidates:
-    """A pronoun from GAP, masculine or feminine, and the two names that it may refer to.
-
-    All are word ranges in the document.
-    """
+    """Word ranges of a pronoun, masculine or feminine, and of the two names it may refer to."""
 
     pronoun: IndexRange
     a: IndexRange

@@ -77,10 +77,7 @@ def records(path: Path, text: str) -> Iterator[tuple[Location, dict[str, object]
 
 
 def parse_json(text: str, location: str, description: str, has_lines: bool = False) -> object:
-    """Parse a JSON text; errors report the line if it can have several lines.
-
-    `description` names the expected content, such as "record", for error messages.
-    """
+    """Parse a JSON text, described for errors, which report the line if it has several."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -40,10 +40,7 @@ class Row:
 
 @dataclass
 class Document:
-    """The rows of the sentences of a document, or of one numbered part of it.
-
-    `line` is that of `#begin document`.
-    """
+    """Sentences of a document or a part of it, and the line of its `#begin document`."""
 
     name: str
     line: int

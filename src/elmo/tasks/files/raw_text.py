@@ -31,10 +31,7 @@ def to_words(
     empty: EmptyTextPolicy,
     location: Location,
 ) -> tuple[tuple[str, ...], ...] | None:
-    """Tokenize the texts of an example; return None if the example should be skipped.
-
-    `empty` decides about a text without words: `error`, `keep` or `skip`.
-    """
+    """Tokenize the texts of an example; None to skip one with a text without words."""
     if empty not in _CHOICES:
         raise ConfigError(
             f"Unknown value {empty!r} for empty. Expected one of: {', '.join(_CHOICES)}."

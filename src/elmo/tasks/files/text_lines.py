@@ -117,10 +117,7 @@ def split_sentence_lines(lines: list[str]) -> Iterator[list[NumberedLine]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file with their numbers, starting at 1.
-
-    Line endings and a byte order mark are removed.
-    """
+    """Yield the lines of a UTF-8 file without line endings, numbered from 1."""
     try:
         with path.open("rb") as lines:
             # Decode each line separately, so that an error can name the line.

@@ -24,10 +24,7 @@ from elmo.text.tokenizers_by_name import warn_about_words
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """A task model on the CPU, and the objects that prepare its input.
-
-    ELMo and word vectors are None if they are not used.
-    """
+    """A task model on the CPU, and what prepares its input, with ELMo and vectors if used."""
 
     model: TaskModel
     indexer: TokenIndexer

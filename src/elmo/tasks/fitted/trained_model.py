@@ -54,10 +54,7 @@ MAX_BATCH_EXAMPLES = 64
 
 
 class TrainedModel(FittedTask[TrainedTask[object, object, object]]):
-    """A task model with a head.
-
-    Labels are strings, ordered by id; `label_type` is their type in the training data.
-    """
+    """A task model with a head; labels are strings, `label_type` is their original type."""
 
     def __init__(
         self,
@@ -159,10 +156,7 @@ class TrainedModel(FittedTask[TrainedTask[object, object, object]]):
     def load(
         cls, folder: Path, record: ModelRecord, device: str | None, elmo: LoadedELMo | None
     ) -> Self:
-        """Load a model written by `save`, on the CPU by default.
-
-        The loaded model `elmo` is not used if ELMo is fine-tuned.
-        """
+        """Load a model written by `save`, by default on the CPU, with a frozen ELMo if given."""
         config, elmo = record.config, load_matching_elmo(folder, record, elmo)
         try:
             weights = upgrade_weights(load_file(folder / WEIGHTS))

@@ -60,10 +60,7 @@ class OccurrenceLookup(LookupTask[str, tuple[NearestOccurrences, ...]]):
         vectors: NDArray[np.float16],
         n_nearest: int,
     ) -> None:
-        """Create the index of occurrences and their vectors, (occurrences, dim).
-
-        `predict` returns at most `n_nearest` occurrences per word.
-        """
+        """Create the index of occurrences and their vectors, (occurrences, dim)."""
         self.sentences = sentences
         self.occurrences = occurrences
         self.vectors = vectors
@@ -212,10 +209,7 @@ def _positions(example: Example[str]) -> Sequence[int]:
 def _vectors(
     encode: Encode, sentences: Sequence[Words], positions: Sequence[tuple[int, int]]
 ) -> Iterator[Vectors]:
-    """Yield the vectors of words in chunks, (words, dim).
-
-    The positions are pairs of sentence index and word index, sorted by sentence.
-    """
+    """Yield vectors, (words, dim), of pairs of sentence and word index, in chunks."""
     by_sentence: dict[int, list[int]] = {}
     for number, position in positions:
         by_sentence.setdefault(number, []).append(position)

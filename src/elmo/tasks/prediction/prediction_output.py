@@ -50,10 +50,7 @@ class PredictionOutput:
             )
 
     def header(self, columns: Sequence[str] | None) -> str:
-        """Return the first line of a table; an empty string in other formats.
-
-        The columns of the texts are None for plain text.
-        """
+        """Return the first line of a table with text columns, or ""."""
         if self.format_name not in ("csv", "tsv"):
             return ""
         texts = default_columns(self.task, ()) if columns is None else columns

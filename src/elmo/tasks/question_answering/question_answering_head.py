@@ -20,10 +20,7 @@ from elmo.tasks.sentence_pairs.sentence_pair_head import attend
 
 
 class PredictedSpan(NamedTuple):
-    """The most likely span of a passage; `end` is exclusive.
-
-    `log_none` is the log probability that there is no answer.
-    """
+    """The most likely span, its log probability, and that of no answer."""
 
     start: int
     end: int
@@ -103,10 +100,7 @@ class QuestionAnsweringHead(nn.Module):
         return (first.unsqueeze(2) + reachable.unfold(1, self.max_answer_words, 1)).flatten(1)
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Return the mean cross entropy of the gold spans.
-
-        The targets are word ranges (start, end), (batch, 2); -1 if there is no answer.
-        """
+        """Return the mean cross entropy of word ranges, (batch, 2); -1 for none."""
         scores = self(groups)
         start, end = targets.unbind(1)
         # A gold answer that is too long is truncated.

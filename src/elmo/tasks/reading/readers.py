@@ -73,10 +73,7 @@ def read(
 
 
 def detect_reader(path: Path, encoding: str | None = None, task: str | None = None) -> str:
-    """Return the name of the reader for a file.
-
-    Several formats can only be distinguished by the task that the file is for.
-    """
+    """Return the reader for a file; the task distinguishes formats that look the same."""
     formats: Mapping[str, str] = {}
     if task is not None:
         row = task_row(task)

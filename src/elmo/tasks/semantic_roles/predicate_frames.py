@@ -223,10 +223,7 @@ def _predicate_column(path: Path, sentence: list[NumberedLine], rows: list[list[
 
 
 def _spans(path: Path, cells: Sequence[Cell], *, nested: bool = False) -> list[Span]:
-    """Parse the brackets in an argument column into labeled spans.
-
-    Each cell has a line number. Arguments can be nested in others only if `nested`.
-    """
+    """Parse the brackets of numbered cells into labeled spans, which can be nested if allowed."""
     spans: list[Span] = []
     opened: list[tuple[int, str]] = []
     for index, (line, cell) in enumerate(cells):

@@ -31,10 +31,7 @@ Frames = tuple[Frame, ...]
 
 @dataclass(frozen=True)
 class PredictedFrames:
-    """The predicates and frames predicted for a sentence.
-
-    There is one frame per given predicate or, if none are given, per predicted predicate.
-    """
+    """Predicted predicates, and a frame for each of them or of those that are given."""
 
     predicates: tuple[int, ...]
     frames: tuple[Frame, ...]

@@ -113,10 +113,7 @@ def has_columns(lines: list[str]) -> bool:
 
 
 def has_tagged_columns(lines: list[str], labels: Sequence[str]) -> bool:
-    """Whether lines are CoNLL columns of which the last contains mostly tags of a model.
-
-    The tags of the file can have another scheme than the labels.
-    """
+    """Whether lines are CoNLL columns, the last with mostly tags of a model, in any scheme."""
     if not has_columns(lines):
         return False
     rows = [_columns_of(line) for line in lines if not is_blank(line)]

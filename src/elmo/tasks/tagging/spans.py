@@ -222,10 +222,7 @@ def _follows_scheme(tags: tuple[str, ...], scheme: str) -> bool:
 
 
 def _may_follow(tag: _Tag, after: _Tag, scheme: str) -> bool:
-    """Whether a tag may directly follow another tag in a well-formed sentence.
-
-    The start and end of a sentence count as O tags.
-    """
+    """Whether a tag may follow another one; the start and end of a sentence count as O."""
     same = tag.prefix != OUTSIDE and tag.label == after.label
     if scheme == IOB1:
         return after.prefix != "B" or same

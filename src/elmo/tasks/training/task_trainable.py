@@ -71,10 +71,7 @@ class TaskScores:
 
 @dataclass(frozen=True)
 class TaskRun:
-    """Result of a training run; `note` states how it ended.
-
-    `best` are the best scores on the development set; None if the model was not evaluated.
-    """
+    """Result of a training run: best development scores, if any, and a note on its end."""
 
     out: str
     step: int
@@ -159,10 +156,7 @@ class TaskTrainable:
         return replace(rates, warmup_steps=round((rates.warmup_steps or 0) * examples.fraction))
 
     def _parameter_groups(self) -> Iterator[tuple[list[nn.Parameter], OptimizerConfig]]:
-        """Yield groups of parameters with their optimizer options.
-
-        The groups are the task model, the layer mixes and the fine-tuned ELMo.
-        """
+        """Yield parameters of model, mixes and ELMo with their options."""
         elmo, rates = self.config.elmo, self._optimizer
         mixes = [mix.weights for _, mix in self.model.mixes() if len(mix.weights) > 1]
         network = self.model.features.network
@@ -191,10 +185,7 @@ class TaskTrainable:
         )
 
     def batches(self, first_step: int) -> Iterator[list[TaskBatch]]:
-        """Yield batches on the device indefinitely, starting at `first_step`.
-
-        Each batch is a list of micro-batches.
-        """
+        """Yield lists of micro-batches on the device, starting at `first_step`."""
         for parts in self.data.from_step(first_step):
             yield [part.to(self.fabric.device) for part in parts]
 
@@ -340,10 +331,7 @@ def _only_label(report: LabelReport | None) -> str | None:
 
 
 def layers_from_top(bilm: BiLM) -> list[list[nn.Module]]:
-    """Return the modules of each ELMo layer from top to bottom: LSTM layers, then token encoder.
-
-    An entry for an LSTM layer contains both directions.
-    """
+    """Return the modules of each ELMo layer, in both directions, then the token encoder."""
     stacks = (bilm.forward_lstm.layers, bilm.backward_lstm.layers)
     layers: list[list[nn.Module]] = [
         [forward, backward] for forward, backward in zip(*stacks, strict=True)

@@ -28,10 +28,7 @@ ADJECTIVE_MARKER = re.compile(r"\((?:a|p|ip)\)")
 
 @dataclass(frozen=True)
 class SenseOccurrence:
-    """Word or phrase, such as `take place`, tagged with WordNet senses, all of them correct.
-
-    `stop` is the index after its last word in the sentence.
-    """
+    """Words from `first` to before `stop`, tagged with one or more correct senses."""
 
     sentence: int
     first: int

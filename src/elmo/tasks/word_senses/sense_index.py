@@ -71,10 +71,7 @@ class SenseIndex:
         return next(iter(self.wordnet.get(entry, ())), None)
 
     def nearest(self, senses: Sequence[str], vectors: Vectors) -> list[str]:
-        """Return the candidate sense that is nearest to the query vector in each layer.
-
-        The query vectors, (layers, dim), are scaled to length 1.
-        """
+        """Return the candidate sense nearest to the unit vector of each layer, (layers, dim)."""
         centroids = self.centroids[:, [self.rows[sense] for sense in senses]]
         cosines = (centroids @ vectors[:, :, None])[:, :, 0]
         # With the tolerance, rounding errors do not break ties between senses with the same vector.

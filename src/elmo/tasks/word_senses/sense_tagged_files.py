@@ -15,10 +15,7 @@ from elmo.tasks.word_senses.semcor_files import (
 
 
 class SenseTarget(NamedTuple):
-    """A word or multiword expression, such as `take place`, whose sense is to be predicted.
-
-    `stop` is the index after its last word.
-    """
+    """Words from `first` to before `stop`, such as `take place`, whose sense is predicted."""
 
     first: int
     stop: int
