@@ -10,7 +10,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -263,14 +263,8 @@ def _opened_writer(path: Path, make: Callable[[Path], VectorWriter]) -> Iterator
         try:
             yield writer
         except BaseException:
-            _abandon(writer)
+            # Closing also fails if the disk is full.
+            with suppress(Exception):
+                writer.close()
             raise
         writer.close()
-
-
-def _abandon(writer: VectorWriter) -> None:
-    """Close the file of a failed run. Ignore errors: closing also fails if the disk is full."""
-    try:
-        writer.close()
-    except Exception:
-        pass

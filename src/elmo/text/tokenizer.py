@@ -12,17 +12,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple, Protocol
 
-__all__ = [
-    "CharacterTokenizer",
-    "CharactersAndSpacesTokenizer",
-    "EnglishTokenizer",
-    "Token",
-    "Tokenizer",
-    "WhitespaceTokenizer",
-    "replace_surrogates",
-    "tokens_from_spans",
-]
-
 
 class Token(NamedTuple):
     """A word and its offsets: `source[start:end] == text`."""
@@ -43,24 +32,25 @@ class Tokenizer(Protocol):
         """Name of this tokenizer, as accepted by `get_tokenizer`."""
 
     def tokens(self, text: str) -> list[Token]:
-        """Split a text into words with offsets.
-
-        Args:
-            text: Any string, of any length.
-
-        Returns:
-            The words in text order, without overlaps.
-        """
+        """Split a text of any length into words with offsets, in order and without overlaps."""
 
     def words(self, text: str) -> list[str]:
-        """Split a text into words; faster than `tokens` if offsets are not needed.
+        """Return the words of `tokens` as strings; faster if offsets are not needed."""
 
-        Args:
-            text: Any string, of any length.
 
-        Returns:
-            The same words as in `tokens`, as strings.
-        """
+class _PatternTokenizer:
+    """Tokenizer whose words are the matches of a regular expression without groups."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def tokens(self, text: str) -> list[Token]:
+        """Split a text into words with offsets."""
+        return _match_tokens(self._pattern, text)
+
+    def words(self, text: str) -> list[str]:
+        """Split a text into words."""
+        return self._pattern.findall(text)
 
 
 class WhitespaceTokenizer:
@@ -77,7 +67,7 @@ class WhitespaceTokenizer:
         return text.split()
 
 
-class EnglishTokenizer:
+class EnglishTokenizer(_PatternTokenizer):
     """Splits raw English text in Penn Treebank style, without changing any characters.
 
     Contractions and possessives are split (`do n't`, `it 's`), and punctuation is separated.
@@ -90,19 +80,10 @@ class EnglishTokenizer:
     name = "english"
 
     def __init__(self) -> None:
-        """Compile the rules, once per process."""
-        self._pattern = _english_pattern()
-
-    def tokens(self, text: str) -> list[Token]:
-        """Split English text into words with offsets."""
-        return _match_tokens(self._pattern, text)
-
-    def words(self, text: str) -> list[str]:
-        """Split English text into words."""
-        return self._pattern.findall(text)
+        super().__init__(_english_pattern())
 
 
-class CharacterTokenizer:
+class CharacterTokenizer(_PatternTokenizer):
     """Makes every character a separate word, for scripts without spaces.
 
     Combining marks, joiners and variation selectors are attached to the preceding character.
@@ -111,19 +92,10 @@ class CharacterTokenizer:
     name = "characters"
 
     def __init__(self) -> None:
-        """Look up the regular expression, which is compiled once per process."""
-        self._pattern = _character_pattern()
-
-    def tokens(self, text: str) -> list[Token]:
-        """Split into characters, with offsets."""
-        return _match_tokens(self._pattern, text)
-
-    def words(self, text: str) -> list[str]:
-        """Split into characters."""
-        return self._pattern.findall(text)
+        super().__init__(_character_pattern())
 
 
-class CharactersAndSpacesTokenizer:
+class CharactersAndSpacesTokenizer(_PatternTokenizer):
     """Makes every character a separate word, including spaces, for character language models.
 
     Each space, tab or other white-space character is a word. Only line feeds and carriage returns
@@ -133,16 +105,7 @@ class CharactersAndSpacesTokenizer:
     name = "characters-and-spaces"
 
     def __init__(self) -> None:
-        """Look up the regular expression, which is compiled once per process."""
-        self._pattern = _character_and_space_pattern()
-
-    def tokens(self, text: str) -> list[Token]:
-        """Split into characters, with offsets."""
-        return _match_tokens(self._pattern, text)
-
-    def words(self, text: str) -> list[str]:
-        """Split into characters."""
-        return self._pattern.findall(text)
+        super().__init__(_character_and_space_pattern())
 
 
 def tokens_from_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
