@@ -40,13 +40,9 @@ Flags = NDArray[np.bool_]
 class BPTTSegment:
     """Consecutive time steps of several streams. Direction 0 is forward, direction 1 backward.
 
-    Attributes:
-        inputs: Input token ids, (2, steps, streams).
-        targets: Target token ids, (2, steps, streams).
-        resets: Whether the LSTM state is reset to zero before the step, (2, steps, streams).
-        real: Whether the position contains text, (steps, streams). Only in evaluation, positions
-            after the end of the text are False.
-        position: Position in the text after this segment.
+    Input and target ids, and the state resets before each step, are (2, steps, streams). Whether a
+    position contains text, `real`, is (steps, streams); only in evaluation, positions after the end
+    of the text are False. `position` is that in the text after this segment.
     """
 
     inputs: Numbers

@@ -20,11 +20,8 @@ from elmo.text.vocabulary import UNKNOWN, Vocabulary
 class SegmentBatch:
     """A BPTT segment, converted to model inputs.
 
-    Attributes:
-        words: Distinct words in both directions, as row indices into the tables, (distinct,).
-        index: Index into `words` for every position, (2, steps, streams).
-        targets: Softmax ids, (2, steps, streams).
-        resets: Whether the LSTM state is reset to zero before the step, (2, steps, streams).
+    The distinct words in both directions are row indices into the tables, (distinct,). Index into
+    them, softmax ids of targets, and state resets before each step are (2, steps, streams).
     """
 
     words: Numbers

@@ -24,14 +24,8 @@ class Engine:
     """Kernels and weights for computing vectors.
 
     An engine is a snapshot: it does not notice changes of the weights. `EngineSlot` replaces it.
-
-    Attributes:
-        precision: Precision of the computation.
-        kernels: Implementation of all operations.
-        device: Device of the weights.
-        snapshot: Snapshot of the original weights.
-        converted: Weights in the dtype of the computation, by their names in `BiLM`; None if the
-            weights of the model are used.
+    `snapshot` is that of the original weights; `converted` are the weights in the dtype of the
+    computation, by their names in `BiLM`, or None if the weights of the model are used.
     """
 
     precision: ResolvedPrecision

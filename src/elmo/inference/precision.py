@@ -17,13 +17,9 @@ INSTRUCTIONS = {"int8": "AMX, AVX512-VNNI or ARM dot products", "int8x3": "AMX"}
 
 @dataclass(frozen=True)
 class ResolvedPrecision:
-    """Dtypes of a computation.
+    """Dtypes to which weights are converted and in which results on the device are returned.
 
-    Attributes:
-        weights: Dtype to which the weights are converted first.
-        number_format: Number format of matrix products in the native kernels, which have float32
-            weights.
-        results: Dtype of results that are returned as tensors on the device.
+    `number_format` is that of matrix products in the native kernels, which have float32 weights.
     """
 
     weights: torch.dtype

@@ -59,15 +59,10 @@ CARRY_STREAMS, RESET_STREAMS = 64, 512
 class LMTrainingJob:
     """A language model to be trained, before it is moved to its device.
 
-    Attributes:
-        config: Options of the run.
-        corpus: Corpus with the training text and the held-out text.
-        network: Network with its initial weights.
-        tables: Token tables that map the corpus to inputs of this network.
-        model: Model to save. Its weights are replaced by the trained weights of the network.
-        softmax_steps: Number of initial steps in which only the softmax is trained.
-        compare: Whether to evaluate the model before training of the biLM starts, for comparison.
-        accumulators: Adagrad accumulators of an earlier run, by parameter name in the network.
+    The weights of `model`, which is saved, are replaced by those of the trained network. In the
+    first `softmax_steps`, only the softmax is trained. With `compare`, the model is evaluated
+    before training of the biLM starts. `accumulators` are those of Adagrad in an earlier run, by
+    parameter name in the network.
     """
 
     config: TrainingConfig
@@ -90,12 +85,9 @@ class LMTrainingJob:
 
 @dataclass(frozen=True)
 class LMBatch:
-    """The network inputs of one training step.
+    """The network inputs of one training step, and the position in the text after it.
 
-    Attributes:
-        parts: Batches over which gradients are accumulated.
-        drawn: Softmax rows used in the step, if they were sampled in advance.
-        position: Position in the text after the segment.
+    Gradients are accumulated over the parts. The softmax rows can be drawn in advance.
     """
 
     parts: list[SegmentBatch]

@@ -36,11 +36,9 @@ class CharNgrams(NamedTuple):
 class NgramBags:
     """Bags of character n-grams, one per text.
 
-    Attributes:
-        rows: Hash bucket of each distinct n-gram, grouped by text, (n-grams,).
-        starts: Index of the first n-gram of each text in `rows`, (texts,).
-        weights: Weight of each n-gram, (n-grams,): 1 + ln(count), scaled so that the weights of
-            each text have the L2 norm `LENGTH`.
+    `rows` are the hash buckets of the distinct n-grams, grouped by text, (n-grams,), and `starts`
+    the indices of the first n-gram of each text, (texts,). The weights, (n-grams,), are 1 +
+    ln(count), scaled so that those of each text have the L2 norm `LENGTH`.
     """
 
     rows: Tensor

@@ -26,14 +26,11 @@ from elmo.text.line_splitter import SplitFunction
 
 @dataclass(frozen=True)
 class SpanAnswer:
-    """A predicted answer.
+    """A predicted answer: a substring of the raw passage, empty if there is no answer.
 
-    Attributes:
-        text: Answer text, a substring of the raw passage; empty if there is no answer.
-        start: Index of the first character in the passage; None if there is no answer.
-        end: Index after the last character; None if there is no answer.
-        score: Probability of this answer in its window, where all spans and "no answer" sum to 1;
-            0 if the question or the passage has no words.
+    Start and end, which is exclusive, are character indices, or None. The score is the probability
+    in its window, where all spans and "no answer" sum to 1; 0 if the question or the passage has no
+    words.
     """
 
     text: str
