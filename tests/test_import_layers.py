@@ -112,7 +112,8 @@ def test_imports_helper_finds_known_imports():
 def test_imports_helper_finds_modules_that_are_imported_by_name():
     for table, places in {
         "tasks.registry.task_rows": [
-            place for row in TASKS.values() for place in (row.task, *row.readers.values())
+            *(row.task for row in TASKS.values()),
+            *(reader.place for row in TASKS.values() for reader in row.readers.values()),
         ],
         "cli.command_table": [command.function for command in COMMANDS.values()],
     }.items():

@@ -1,6 +1,7 @@
 """Tests of the structure of `elmo.tasks`: imports between its packages and the registry."""
 
 import ast
+import inspect
 
 import pytest
 from test_import_layers import MODULES, imports
@@ -10,7 +11,7 @@ from elmo.tasks.core.task import LookupTask, TrainedTask
 from elmo.tasks.registry.task_classes import task_class
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_flags import all_leaves
-from elmo.tasks.registry.task_rows import TASKS, imported
+from elmo.tasks.registry.task_rows import TASKS, all_readers, imported
 
 MAX_IMPORTS, MAX_LAYERS = 80, 12
 
@@ -50,15 +51,16 @@ def test_packages_of_tasks_import_only_shared_code_and_the_task_they_are_a_varia
         assert package_imports()[name] <= shared | variants.get(name, set())
 
 
-def test_general_code_names_no_task():
+def test_general_code_names_no_task_and_no_reader():
     general = ("core", "files", "reading", "fitted", "training", "prediction")
     for module, path in MODULES.items():
         if module.startswith(tuple(f"tasks.{name}." for name in general)):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-            # The reader of sentence pairs has the name of the task.
-            allowed = {"sentence_pairs"} if module == "tasks.reading.load_examples" else set()
-            assert not TASKS.keys() & strings - allowed, module
+            assert not TASKS.keys() & strings, module
+            # The names of readers are also those of the formats that are detected or written.
+            if not module.startswith(("tasks.reading.readers", "tasks.prediction.")):
+                assert not all_readers().keys() & strings, module
 
 
 @pytest.mark.parametrize("name", list(TASKS))
@@ -66,7 +68,11 @@ def test_row_of_each_task_is_complete(name):
     row = TASKS[name]
     base = LookupTask if row.is_lookup else TrainedTask
     assert issubclass(task_class(name), base)
-    assert all(callable(imported(place)) for place in row.readers.values())
+    for reader in row.readers.values():
+        parameters = [each for each in (reader.text, reader.label, *reader.options) if each]
+        assert set(parameters) <= inspect.signature(imported(reader.place)).parameters.keys()
+        assert reader.named is None or reader.named in row.readers
+        assert (reader.names is None) == (not reader.labels)
     assert row.reader is None or row.reader in row.readers
     assert name.replace("_", "-") in presets("task_types")
     # Every unused option exists, and is not one of the task itself.

@@ -15,6 +15,8 @@ from elmo.tasks.reading.load_examples import (
     subsample,
     training_examples,
 )
+from elmo.tasks.registry.reader_row import ReaderRow
+from elmo.tasks.registry.task_rows import TASKS, TaskRow
 
 MANY = [Example(((f"w{n}",),), "x") for n in range(100)]
 
@@ -184,3 +186,26 @@ def test_column_options_are_rejected_for_other_readers_only_in_training(tmp_path
             read_examples(config, str(path), str.split, is_training=True)
         # A model that was trained on a table can be evaluated on trees.
         assert len(read_examples(config, str(path), str.split)) == 1
+
+
+def read_lines_as(path, *, column="text", empty="error", encoding=None):
+    return [Example(((column, empty),), path.name)]
+
+
+def test_options_are_passed_to_the_parameters_that_the_row_of_a_reader_names(monkeypatch):
+    reader = ReaderRow(f"{__name__}:read_lines_as", text="column", options=("empty",))
+    monkeypatch.setitem(TASKS, "lines", TaskRow("lines", "", readers={"lines": reader}))
+    for config, expected in (
+        (ExamplesConfig(reader="lines"), ("text", "error")),
+        (ExamplesConfig(reader="lines", text_column="b", empty="skip"), ("b", "skip")),
+    ):
+        (example,) = read_examples(config, "a.txt", str.split, task="lines", is_training=True)
+        assert example.words == expected
+    config = ExamplesConfig(reader="lines", label_column="b")
+    with pytest.raises(ConfigError, match=r"the reader lines .* another --reader: conll, conllu, "):
+        read_examples(config, "a.txt", str.split, task="lines", is_training=True)
+
+
+def test_unknown_reader_is_rejected(tmp_path):
+    with pytest.raises(ConfigError, match=r"Unknown reader 'tables'\. Expected one of: conll, "):
+        read_examples(ExamplesConfig(reader="tables"), str(tmp_path / "a.csv"), str.split)

@@ -61,8 +61,8 @@ def test_detect_reader_recognizes_parallel_files(tmp_path):
 
 
 def test_readers_of_all_tasks_exist():
-    for place in all_readers().values():
-        assert callable(imported(place))
+    for row in all_readers().values():
+        assert callable(imported(row.place))
 
 
 def test_read_passes_options_to_reader(tmp_path):

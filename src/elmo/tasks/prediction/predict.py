@@ -119,7 +119,7 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
             for (row, example), prediction in zip(batch, predictions, strict=True):
                 out.write(output.format(row, fitted.task.to_record(example, prediction)))
             out.flush()
-    has_tags = "conll" in task_row(fitted.config.task).readers
+    has_tags = task_row(fitted.config.task).has_word_tags
     if n_empty and (config.out == "-" or has_tags):
         _warn_about_empty(n_texts, n_empty, has_tags)
     return TaskPredictResult(n_texts, config.out, n_empty)
@@ -127,7 +127,7 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
 
 def _may_be_conll(config: TaskPredictConfig, fitted: Fitted) -> bool:
     """Whether the lines of a file can be words: then advice about tokenized text would be wrong."""
-    is_file = "conll" in task_row(fitted.config.task).readers and config.input != STDIN
+    is_file = task_row(fitted.config.task).has_word_tags and config.input != STDIN
     return is_file and has_columns(first_lines(config.input, config.encoding))
 
 

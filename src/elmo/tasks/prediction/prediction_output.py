@@ -38,7 +38,7 @@ class PredictionOutput:
         self.has_id = config.id_column is not None
         self.columns = task_row(task).answer_columns
         in_tables = [name for name, row in TASKS.items() if row.answer_columns]
-        tagged = [name for name, row in TASKS.items() if "conll" in row.readers]
+        tagged = [name for name, row in TASKS.items() if row.has_word_tags]
         supported = {"conll": tagged, "csv": in_tables, "tsv": in_tables}
         tasks = supported.get(self.format_name, [task])
         if task not in tasks:

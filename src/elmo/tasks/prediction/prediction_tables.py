@@ -116,7 +116,7 @@ def conll_examples(
 
     Returns None if neither the extension nor the content is that of such a file.
     """
-    suffix, has_tags = _suffix(config.input), "conll" in task_row(task.task).readers
+    suffix, has_tags = _suffix(config.input), task_row(task.task).has_word_tags
     if suffix not in (*CONLL_SUFFIXES, _CONLLU_SUFFIX):
         is_other = config.input == STDIN or suffix in (*_JSON_SUFFIXES, *_TABLE_SUFFIXES)
         if not has_tags or is_other:

@@ -9,22 +9,16 @@ from elmo.config import ExamplesConfig
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.core.example import Example
-from elmo.tasks.files.delimited_tables import column_names
-from elmo.tasks.files.json_records import field_names
 from elmo.tasks.files.text_lines import read_text
 from elmo.tasks.reading.readers import detect_reader, read
-from elmo.tasks.registry.task_rows import task_row
+from elmo.tasks.registry.reader_row import ReaderRow
+from elmo.tasks.registry.task_rows import AUTO, all_readers, imported, reader_row, task_row
 from elmo.text.line_splitter import SplitFunction
 
 # Seed for splitting off the development set; it does not depend on the seed of the run.
 DEV_SEED = 0
 # With fewer examples, the selection of the best model would be noise.
 MIN_DEV_EXAMPLES = 200
-# Readers that support --text-column, and readers that support --label-column.
-TEXT_COLUMN_READERS = ("table", "jsonl", "sentence_pairs", "squad", "tag_table")
-LABEL_COLUMN_READERS = (*TEXT_COLUMN_READERS, "conll", "conllu")
-# Fields of tags in JSON records, if none is given.
-TAG_FIELDS = ("tags", "labels", "ner_tags", "label")
 
 
 def read_examples(
@@ -45,74 +39,55 @@ def read_examples(
         is_training: Whether this is the training set. Only the training set can include phrases.
     """
     reader = _choose_reader(config, Path(path), task)
-    # A model can be evaluated on files in another format, to which the column options do not apply.
+    row = reader_row(reader, task)
+    # A model can be evaluated on files in another format, to which these options do not apply.
     if is_training:
-        _check_columns(config, reader)
-    options: dict[str, object] = {}
+        _check_options(config, path, reader, row)
+    values = {"empty": config.empty, "phrases": config.phrases and is_training}
+    options: dict[str, object] = {name: values[name] for name in row.options}
     text, label = _column_names(config.text_column), config.label_column
-    if reader in ("table", "jsonl"):
-        if reader == "jsonl" and _has_tags(task) and None in (text, label):
-            fields = field_names(Path(path), read_text(Path(path), config.encoding))
-            text, label = text or _word_column(fields, task), label or _tag_column(fields)
-        options |= {"text": text or "text", "label": label or "label", "empty": config.empty}
-    elif reader == "tag_table":
-        names = column_names(Path(path), read_text(Path(path), config.encoding))
-        options |= {"text": text or _word_column(names, task), "label": label or _tag_column(names)}
-    elif reader == "sentence_pairs":
-        options |= {"text": text, "label": label, "empty": config.empty}
-    elif reader == "squad":
-        options |= {"text": text, "label": label}
-    elif reader == "conllu":
-        options["tags"] = label or "upos"
-    elif reader == "conll" and label is not None:
-        try:
-            options["tags"] = int(label)
-        except ValueError:
-            raise ConfigError(
-                f"--label-column must be a column number, counted from 0, for CoNLL files "
-                f"(got {label!r})."
-            ) from None
-    if reader in ("sst2", "sst5"):
-        options["phrases"] = config.phrases and is_training
-    elif config.phrases and is_training:
-        raise ConfigError(
-            f"{path}: --phrases is only supported for the tree readers sst2 and sst5, but the "
-            f"reader is {reader}. Remove --phrases."
-        )
+    if row.names is not None and task is not None and None in (text, label):
+        names = _names_in(Path(path), row, config.encoding)
+        text, label = text or default_columns(task, names)[0], label or _label_column(row, names)
+    if row.text is not None and text is not None:
+        options[row.text] = text
+    if row.label is not None and label is not None:
+        options[row.label] = label
     return read(path, reader, split=split, encoding=config.encoding, **options)
 
 
-def _has_tags(task: str | None) -> bool:
-    """Whether the target of a task is one tag per word, which JSON records have as a list."""
-    return task is not None and "conll" in task_row(task).readers
-
-
 def _choose_reader(config: ExamplesConfig, path: Path, task: str | None) -> str:
-    if config.reader != "auto":
+    if config.reader != AUTO:
         return config.reader
     reader = detect_reader(path, config.encoding, task)
-    return "tag_table" if reader == "conll" and _is_tag_table(config, path, task) else reader
+    named = reader_row(reader, task).named
+    if named is None or task is None:
+        return reader
+    return named if _has_named_columns(config, path, reader_row(named, task), task) else reader
 
 
-def _word_column(names: Collection[str], task: str | None) -> str:
-    """Return the column or field of the words, if none is given."""
-    return default_columns(str(task), names)[0]
-
-
-def _tag_column(names: Collection[str]) -> str:
-    """Return the column or field of the tags, if none is given."""
-    return next((name for name in TAG_FIELDS if name in names), "tags")
-
-
-def _is_tag_table(config: ExamplesConfig, path: Path, task: str | None) -> bool:
-    """Whether a file for tagging is a table with named columns of words and tags."""
+def _has_named_columns(config: ExamplesConfig, path: Path, row: ReaderRow, task: str) -> bool:
+    """Whether a file is a table with named columns of texts and labels."""
     if Path(plain_name(path.name)).suffix.lower() not in (".csv", ".tsv"):
         return False
     label = config.label_column
     if config.text_column is not None or (label is not None and not label.isdecimal()):
         return True
-    names = column_names(path, read_text(path, config.encoding))
-    return _word_column(names, task) in names and _tag_column(names) in names
+    names = _names_in(path, row, config.encoding)
+    return default_columns(task, names)[0] in names and _label_column(row, names) in names
+
+
+def _names_in(path: Path, row: ReaderRow, encoding: str | None) -> list[str]:
+    """Return the columns or fields of a file."""
+    assert row.names is not None
+    names = imported(row.names)(path, read_text(path, encoding))
+    assert isinstance(names, list)
+    return names
+
+
+def _label_column(row: ReaderRow, names: Collection[str]) -> str:
+    """Return the label column, if none is given."""
+    return next((name for name in row.labels if name in names), row.labels[0])
 
 
 def default_columns(task: str, names: Collection[str]) -> tuple[str, ...]:
@@ -136,17 +111,24 @@ def column_list(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
-def _check_columns(config: ExamplesConfig, reader: str) -> None:
-    """Raise an error if a column is set but the reader does not support column selection."""
-    for flag, column, readers in (
-        ("--text-column", config.text_column, TEXT_COLUMN_READERS),
-        ("--label-column", config.label_column, LABEL_COLUMN_READERS),
+def _check_options(config: ExamplesConfig, path: str, reader: str, row: ReaderRow) -> None:
+    """Raise an error if an option is set that the reader does not have."""
+    for flag, column, name in (
+        ("--text-column", config.text_column, "text"),
+        ("--label-column", config.label_column, "label"),
     ):
-        if column is not None and reader not in readers:
+        if column is not None and getattr(row, name) is None:
+            others = [other for other, each in all_readers().items() if getattr(each, name)]
             raise ConfigError(
                 f"{flag} selects a column, but the reader {reader} has no selectable columns. "
-                f"Remove {flag}, or use another --reader: {', '.join(readers)}."
+                f"Remove {flag}, or use another --reader: {', '.join(others)}."
             )
+    if config.phrases and "phrases" not in row.options:
+        others = [other for other, each in all_readers().items() if "phrases" in each.options]
+        raise ConfigError(
+            f"{path}: --phrases is only supported for the tree readers {' and '.join(others)}, but "
+            f"the reader is {reader}. Remove --phrases."
+        )
 
 
 def training_examples(

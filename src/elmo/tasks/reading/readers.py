@@ -11,7 +11,7 @@ from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.core.example import Example
 from elmo.tasks.files.text_lines import DOCUMENT, is_blank, read_lines
-from elmo.tasks.registry.task_rows import AUTO, all_readers, imported, task_row
+from elmo.tasks.registry.task_rows import AUTO, all_readers, imported, reader_row, task_row
 from elmo.tasks.tagging.column_files import CONLLU
 from elmo.tasks.tagging.parallel_files import find_tags_file
 from elmo.text.line_splitter import SplitFunction
@@ -56,11 +56,7 @@ def read(
     path = Path(path)
     if reader == AUTO:
         reader = detect_reader(path, encoding)
-    if reader not in all_readers():
-        raise ConfigError(
-            f"Unknown reader {reader!r}. Expected one of: {', '.join(all_readers())}, {AUTO}."
-        )
-    read_file = cast(Reader, imported(all_readers()[reader]))
+    read_file = cast(Reader, imported(reader_row(reader).place))
     known = inspect.signature(read_file).parameters.keys() - {"path"}
     if unknown := options.keys() - known:
         raise ConfigError(

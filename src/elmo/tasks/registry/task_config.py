@@ -13,7 +13,7 @@ from elmo.config.tasks import (
 )
 from elmo.config.training import OptimizerConfig, RunConfig
 from elmo.errors import ConfigError
-from elmo.tasks.registry.task_rows import AUTO, all_readers, task_row
+from elmo.tasks.registry.task_rows import AUTO, reader_row, task_row
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,8 @@ class TaskConfig:
                 f"The options of {self.task} are of the type {row.options.__name__} "
                 f"(got {type(self.options).__name__})."
             )
-        reader = self.examples.reader
-        if reader != AUTO and reader not in all_readers():
-            raise ConfigError(
-                f"Unknown reader {reader!r}. Expected one of: {', '.join(all_readers())}, {AUTO}."
-            )
+        if self.examples.reader != AUTO:
+            reader_row(self.examples.reader)  # raises an error if it does not exist
         if self.seeds > 1 and row.is_lookup:
             raise ConfigError(f"{self.task} is deterministic. Use seeds: 1 (got {self.seeds}).")
         run = self.run

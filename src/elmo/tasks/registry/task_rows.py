@@ -5,7 +5,7 @@ help of the commands does not need.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 from elmo.config.tasks import TaskOptions
@@ -14,6 +14,7 @@ from elmo.tasks.classification.classification_options import ClassificationOptio
 from elmo.tasks.coreference.coreference_options import CoreferenceOptions
 from elmo.tasks.nearest_occurrences.nearest_occurrences_options import NearestOccurrencesOptions
 from elmo.tasks.question_answering.question_answering_options import QuestionAnsweringOptions
+from elmo.tasks.registry.reader_row import ReaderRow
 from elmo.tasks.sentence_pairs.sentence_pairs_options import PAIR_COLUMNS, SentencePairsOptions
 from elmo.tasks.tagging.tagging_options import TaggingOptions
 from elmo.tasks.word_senses.word_senses_options import WordSensesOptions
@@ -22,10 +23,11 @@ from elmo.tasks.word_senses.word_senses_options import WordSensesOptions
 AUTO = "auto"
 # Readers of tables and JSON lines, which several tasks have.
 _TABLES = {
-    "table": "elmo.tasks.files.delimited_tables:read_table",
-    "jsonl": "elmo.tasks.files.json_records:read_jsonl",
+    "table": ReaderRow("elmo.tasks.files.delimited_tables:read_table", "text", "label", ("empty",)),
+    "jsonl": ReaderRow("elmo.tasks.files.json_records:read_jsonl", "text", "label", ("empty",)),
 }
-_JSON = {"jsonl": _TABLES["jsonl"]}
+# Columns of tags in tables and JSON records.
+_TAG_COLUMNS = ("tags", "labels", "ner_tags", "label")
 # Options about columns, which have no effect on files in a fixed format.
 _COLUMNS = ("text_column", "label_column", "empty")
 # Options and sections about training and the task model, which a lookup task does not have.
@@ -46,12 +48,13 @@ class TaskRow:
         name: Name in options, config files and model folders.
         task: Class of the task, as "module:class".
         options: Class of its own options.
-        readers: Readers of its files by name, as "module:function".
+        readers: Readers of its files by name.
         reader: Reader of all its files, if they are in one format or distinguished by the reader.
         formats: Reader of a detected format (`reading/readers.py`), if it is not the usual one.
         text_columns: Names of the text columns of tables and JSON lines, in the order in which they
             are looked for; the first are the default.
         answer_columns: Columns of answers in a table, if an answer fits into a row.
+        has_word_tags: Whether a target is one tag per word, as files with one word per line have.
         synonyms: Other names, for which the name is suggested.
         unused: Common options, and sections of them, without effect on this task.
         is_lookup: Whether the task is fitted in one pass instead of training.
@@ -60,11 +63,12 @@ class TaskRow:
     name: str
     task: str
     options: type[TaskOptions] = TaskOptions
-    readers: Mapping[str, str] = field(default_factory=dict)
+    readers: Mapping[str, ReaderRow] = field(default_factory=dict)
     reader: str | None = None
     formats: Mapping[str, str] = field(default_factory=dict)
     text_columns: tuple[tuple[str, ...], ...] = (("text",),)
     answer_columns: tuple[str, ...] = ()
+    has_word_tags: bool = False
     synonyms: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     is_lookup: bool = False
@@ -85,8 +89,12 @@ for _row in (
         ClassificationOptions,
         {
             **_TABLES,
-            "sst2": "elmo.tasks.classification.sentiment_trees:read_sst2",
-            "sst5": "elmo.tasks.classification.sentiment_trees:read_sst5",
+            **{
+                name: ReaderRow(
+                    f"elmo.tasks.classification.sentiment_trees:read_{name}", options=("phrases",)
+                )
+                for name in ("sst2", "sst5")
+            },
         },
         formats={"commas": "table"},
         answer_columns=("label", "confidence"),
@@ -98,16 +106,29 @@ for _row in (
         "elmo.tasks.tagging.tagging_task:Tagging",
         TaggingOptions,
         {
-            **_JSON,
-            "conll": "elmo.tasks.tagging.column_files:read_conll",
-            "conllu": "elmo.tasks.tagging.column_files:read_conllu",
-            "klp": "elmo.tasks.tagging.column_files:read_klp",
-            "parallel": "elmo.tasks.tagging.parallel_files:read_parallel",
-            "tag_table": "elmo.tasks.tagging.tag_tables:read_tag_table",
+            "jsonl": replace(
+                _TABLES["jsonl"],
+                names="elmo.tasks.files.json_records:field_names",
+                labels=_TAG_COLUMNS,
+            ),
+            "conll": ReaderRow(
+                "elmo.tasks.tagging.column_files:read_conll", label="tags", named="tag_table"
+            ),
+            "conllu": ReaderRow("elmo.tasks.tagging.column_files:read_conllu", label="tags"),
+            "klp": ReaderRow("elmo.tasks.tagging.column_files:read_klp"),
+            "parallel": ReaderRow("elmo.tasks.tagging.parallel_files:read_parallel"),
+            "tag_table": ReaderRow(
+                "elmo.tasks.tagging.tag_tables:read_tag_table",
+                "text",
+                "label",
+                names="elmo.tasks.files.delimited_tables:column_names",
+                labels=_TAG_COLUMNS,
+            ),
         },
         # A file of columns can also have the extension .tsv; a table of tags has a header.
         formats=dict.fromkeys(("table", "commas", "documents", "unknown"), "conll"),
         text_columns=(("words",), ("tokens",), ("text",)),
+        has_word_tags=True,
         synonyms=("ner", "pos", "chunking", "tagger", "entities"),
         unused=("indicator_dim", "phrases"),
     ),
@@ -115,7 +136,13 @@ for _row in (
         "sentence_pairs",
         "elmo.tasks.sentence_pairs.sentence_pairs_task:SentencePairs",
         SentencePairsOptions,
-        {"sentence_pairs": "elmo.tasks.sentence_pairs.sentence_pair_files:read_pairs", **_TABLES},
+        {
+            "sentence_pairs": ReaderRow(
+                "elmo.tasks.sentence_pairs.sentence_pair_files:read_pairs",
+                *("text", "label", ("empty",)),
+            ),
+            **_TABLES,
+        },
         reader="sentence_pairs",
         text_columns=PAIR_COLUMNS,
         answer_columns=("label", "confidence"),
@@ -126,7 +153,7 @@ for _row in (
         "question_answering",
         "elmo.tasks.question_answering.question_answering_task:QuestionAnswering",
         QuestionAnsweringOptions,
-        {"squad": "elmo.tasks.question_answering.squad:read_squad"},
+        {"squad": ReaderRow("elmo.tasks.question_answering.squad:read_squad", "text", "label")},
         reader="squad",
         text_columns=(("question", "context"), ("question", "passage")),
         answer_columns=("answer", "start", "end", "score"),
@@ -138,7 +165,7 @@ for _row in (
         "elmo.tasks.semantic_roles.semantic_roles_task:SemanticRoles",
         TaggingOptions,
         {
-            name: f"elmo.tasks.semantic_roles.predicate_frames:read_{name}"
+            name: ReaderRow(f"elmo.tasks.semantic_roles.predicate_frames:read_{name}")
             for name in ("conll2005", "conll2012", "propbank")
         },
         formats={
@@ -154,8 +181,8 @@ for _row in (
         "elmo.tasks.coreference.coreference_task:Coreference",
         CoreferenceOptions,
         {
-            "coreference": "elmo.tasks.coreference.coreference_files:read_coreference",
-            "gap": "elmo.tasks.coreference.gap:read_gap",
+            "coreference": ReaderRow("elmo.tasks.coreference.coreference_files:read_coreference"),
+            "gap": ReaderRow("elmo.tasks.coreference.gap:read_gap"),
         },
         reader="coreference",
         synonyms=("coref", "clusters"),
@@ -165,7 +192,7 @@ for _row in (
         "word_senses",
         "elmo.tasks.word_senses.word_sense_lookup:WordSenseLookup",
         WordSensesOptions,
-        {"word_senses": "elmo.tasks.word_senses.sense_tagged_files:read_senses"},
+        {"word_senses": ReaderRow("elmo.tasks.word_senses.sense_tagged_files:read_senses")},
         reader="word_senses",
         synonyms=("senses",),
         unused=("phrases", *_COLUMNS, *_TRAINING),
@@ -175,7 +202,11 @@ for _row in (
         "nearest_occurrences",
         "elmo.tasks.nearest_occurrences.occurrence_lookup:OccurrenceLookup",
         NearestOccurrencesOptions,
-        {"occurrences": "elmo.tasks.nearest_occurrences.occurrence_files:read_occurrences"},
+        {
+            "occurrences": ReaderRow(
+                "elmo.tasks.nearest_occurrences.occurrence_files:read_occurrences"
+            )
+        },
         reader="occurrences",
         unused=("phrases", *_COLUMNS, *_TRAINING),
         is_lookup=True,
@@ -191,10 +222,25 @@ def task_row(name: str) -> TaskRow:
     return TASKS[name]
 
 
-def all_readers() -> dict[str, str]:
-    """Return the readers of all tasks by name, in alphabetical order."""
-    readers = {name: place for row in TASKS.values() for name, place in row.readers.items()}
+def all_readers() -> dict[str, ReaderRow]:
+    """Return the readers of all tasks by name, in alphabetical order.
+
+    Of a reader that several tasks have, it is the row of the first.
+    """
+    readers: dict[str, ReaderRow] = {}
+    for row in TASKS.values():
+        readers = {**row.readers, **readers}
     return dict(sorted(readers.items()))
+
+
+def reader_row(name: str, task: str | None = None) -> ReaderRow:
+    """Return the row of a reader: that of the task if it has one, else that of another task."""
+    readers = all_readers() if task is None else {**all_readers(), **task_row(task).readers}
+    if name not in readers:
+        raise ConfigError(
+            f"Unknown reader {name!r}. Expected one of: {', '.join(sorted(readers))}, {AUTO}."
+        )
+    return readers[name]
 
 
 def synonyms() -> dict[str, str]:

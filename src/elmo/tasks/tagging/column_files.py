@@ -17,7 +17,7 @@ KLP_TAG = re.compile(r"O|I|B[_-](.+)|I[_-](.+)")
 
 
 def read_conll(
-    path: Path, *, words: int = 0, tags: int | None = -1, encoding: str | None = None
+    path: Path, *, words: int = 0, tags: int | str | None = -1, encoding: str | None = None
 ) -> list[Example[tuple[str, ...]]]:
     """Read a file in CoNLL column format, such as CoNLL-2003.
 
@@ -25,6 +25,8 @@ def read_conll(
     the same number of columns. Document markers (-DOCSTART-) are skipped. Negative column indices
     count from the end; `tags` = None reads no tags.
     """
+    if isinstance(tags, str):
+        tags = _column_number(tags)
     width = 0
     examples: list[Example[tuple[str, ...]]] = []
     for sentence in split_sentence_lines(read_lines(path, encoding)):
@@ -42,6 +44,16 @@ def read_conll(
         location = _location(path, sentence, sentence)
         examples.append(Example((tuple(row[words] for row in rows),), target, location=location))
     return _check_not_empty(path, examples, "one word per line in columns")
+
+
+def _column_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(
+            f"--label-column must be a column number, counted from 0, for CoNLL files (got "
+            f"{text!r})."
+        ) from None
 
 
 def read_klp(path: Path, *, encoding: str | None = None) -> list[Example[tuple[str, ...]]]:
