@@ -188,7 +188,7 @@ def test_read_propbank_finds_all_sentences_and_frames(unpacked, part, n, n_sente
     gold = frames[:2000]
     assert detect_scheme(gold) == IOB2
     scores = role_scores(gold, gold, IOB2)
-    assert scores.f1 == 1
+    assert scores.total.f1 == 1
     assert "V" not in scores.labels
 
 
