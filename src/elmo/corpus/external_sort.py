@@ -49,7 +49,7 @@ class RunWriter:
     """Assigns ids to words, counts them, and writes sorted runs."""
 
     def __init__(self, folder: Path, name: str, limit: int) -> None:
-        """Start with an empty dictionary of at most `limit` bytes; `name` is a prefix of runs."""
+        """Start with an empty dictionary of at most `limit` bytes; runs are named `name`-N."""
         self.folder = folder
         self.name = name
         self.limit = limit

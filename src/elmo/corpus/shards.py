@@ -34,7 +34,7 @@ class DistinctWords:
     """The distinct words of a corpus, indexed by word id and stored as UTF-8 bytes."""
 
     def __init__(self, data: NDArray[np.uint8], starts: Numbers) -> None:
-        """Create the table from the UTF-8 bytes of all words, and the start of each and the end."""
+        """Create the table from the bytes of all words, and their offsets with the total."""
         self._data = data
         self._starts = starts
 

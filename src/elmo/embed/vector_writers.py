@@ -68,7 +68,7 @@ class HDF5Writer:
     ) -> None:
         """Open the file; `index_sentences` writes `sentence_to_index`.
 
-        AllenNLP does not store words. As an option, it supports the lines as dataset keys; call
+        AllenNLP does not store words. It can use the lines as dataset keys; call
         `check_sentence_keys` first.
         """
         self.sentence_keys = sentence_keys

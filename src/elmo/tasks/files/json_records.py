@@ -77,7 +77,7 @@ def records(path: Path, text: str) -> Iterator[tuple[Location, dict[str, object]
 
 
 def parse_json(text: str, location: str, description: str, has_lines: bool = False) -> object:
-    """Parse a JSON text, described for errors, which report the line if it has several."""
+    """Parse a JSON text; errors name its `description` and, with `has_lines`, the line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -31,7 +31,7 @@ def to_words(
     empty: EmptyTextPolicy,
     location: Location,
 ) -> tuple[tuple[str, ...], ...] | None:
-    """Tokenize the texts of an example; None to skip one with a text without words."""
+    """Tokenize the texts of an example; return None if one has no words and is to be skipped."""
     if empty not in _CHOICES:
         raise ConfigError(
             f"Unknown value {empty!r} for empty. Expected one of: {', '.join(_CHOICES)}."

@@ -209,7 +209,7 @@ def _positions(example: Example[str]) -> Sequence[int]:
 def _vectors(
     encode: Encode, sentences: Sequence[Words], positions: Sequence[tuple[int, int]]
 ) -> Iterator[Vectors]:
-    """Yield vectors, (words, dim), of pairs of sentence and word index, in chunks."""
+    """Yield the vectors, (words, dim), of words at (sentence, index) positions, in chunks."""
     by_sentence: dict[int, list[int]] = {}
     for number, position in positions:
         by_sentence.setdefault(number, []).append(position)

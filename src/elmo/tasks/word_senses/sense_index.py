@@ -71,7 +71,7 @@ class SenseIndex:
         return next(iter(self.wordnet.get(entry, ())), None)
 
     def nearest(self, senses: Sequence[str], vectors: Vectors) -> list[str]:
-        """Return the candidate sense nearest to the unit vector of each layer, (layers, dim)."""
+        """Return the sense that is nearest to the query, unit vectors (layers, dim), by layer."""
         centroids = self.centroids[:, [self.rows[sense] for sense in senses]]
         cosines = (centroids @ vectors[:, :, None])[:, :, 0]
         # With the tolerance, rounding errors do not break ties between senses with the same vector.
