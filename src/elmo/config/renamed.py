@@ -118,12 +118,8 @@ def upgrade(cls: type, data: object) -> object: ...
 def upgrade(cls: type, data: object) -> object:
     """Replace old field names and values in the plain data of a config, including its sections.
 
-    Args:
-        cls: Config dataclass that the data describe.
-        data: Plain data from YAML or JSON. Returned unchanged if it is not a mapping.
-
-    Raises:
-        ConfigError: An option was removed, and its value would have an effect.
+    Data that is not a mapping is returned unchanged. A removed option is an error if it had an
+    effect.
     """
     if not isinstance(data, dict):
         return data

@@ -34,21 +34,12 @@ def _untuple(value: object) -> object:
 def from_dict(
     cls: type[Config], data: object, where: str = "config", base: Config | None = None
 ) -> Config:
-    """Build a config dataclass from plain data.
+    """Build a config dataclass from plain data, described by `where` in errors.
 
     Field names from earlier versions are accepted. If a section is only partially specified, its
     missing values come from the enclosing config's default for that section, which can differ from
-    the defaults of the section's own class.
-
-    Args:
-        cls: Config dataclass.
-        data: Mapping from field names to plain data.
-        where: Description of the data for error messages.
-        base: Config that supplies the missing values. Default: the defaults of `cls`.
-
-    Raises:
-        ConfigError: A field name is unknown, a value has the wrong type, or a required value is
-            missing.
+    the defaults of the section's own class. Other missing values come from `base`, by default from
+    the class.
     """
     values = upgrade(cls, _mapping(data, where))
     try:

@@ -111,16 +111,10 @@ def read_once(
 ) -> Iterator[BPTTSegment]:
     """Yield the segments of a single pass over a split, for evaluation.
 
-    Args:
-        split: Sentences to read.
-        n_streams: Number of streams (batch rows).
-        n_steps: Time steps per segment.
-        reset: Whether every sentence starts from the zero state.
-        order: Sentence order. With `queue`, a stream that has finished a sentence takes the next
-            one from a shared queue, as in bilm-tf. With `text`, each stream reads one contiguous
-            part of the text.
-        drop_tail: Whether to drop the incomplete last segment, as bilm-tf does.
-        local_streams: Streams to build. Default: all.
+    If `reset`, every sentence starts from the zero state. With the order `queue`, a stream (batch
+    row) that has finished a sentence takes the next one from a shared queue, as in bilm-tf; with
+    `text`, each stream reads one contiguous part of the text. `drop_tail` drops the incomplete last
+    segment, as bilm-tf does. By default, all streams are built.
     """
     if not split.n_sentences:
         raise ConfigError("The evaluation text contains no sentences.")

@@ -29,13 +29,9 @@ class StreamPosition(TypedDict, total=False):
 class PredictionPairs:
     """The prediction pairs of a BPTT segment, as arrays with one entry per pair.
 
-    Attributes:
-        stream: Stream of each pair, (pairs,).
-        step: Time step of each pair in the segment, (pairs,).
-        sentence: Index of the sentence in the split, (pairs,).
-        offset: Position of the pair in its sentence, counted from 0, (pairs,).
-        draw: Index of the sentence in reading order, counted over all epochs, (pairs,). A sentence
-            has a different draw index in each epoch.
+    They are the stream, the step in the segment, the index of the sentence in the split, the offset
+    in the sentence, and the index of the sentence in reading order, `draw`, which is counted over
+    all epochs.
     """
 
     stream: Numbers

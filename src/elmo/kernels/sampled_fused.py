@@ -38,16 +38,9 @@ def mean_loss(
 ) -> Tensor:
     """Return the mean loss of a softmax over the target and the sampled candidates.
 
-    Args:
-        hidden: Hidden states in the dtype of the products, (predictions, dim).
-        weight: Softmax weights used in this step, (rows, dim), float32.
-        bias: Softmax biases used in this step, (rows,).
-        true_rows: Row of each target in `weight`, (predictions,).
-        true_log_expected: Log expected count of each target, (predictions,).
-        sampled_rows: Row of each candidate in `weight`, all distinct, (candidates,).
-        sampled_log_expected: Log expected count of each candidate, (candidates,).
-        targets: Word id of each target, (predictions,).
-        sampled: Word id of each candidate, (candidates,).
+    The weights, (rows, dim), float32, and biases are those used in this step; `true_rows` and
+    `sampled_rows`, all distinct, are the rows of targets and candidates in them. The hidden states
+    are in the dtype of the products. The other arguments are those of `sampled_losses`.
     """
     corrections = (true_log_expected, sampled_log_expected)
     with torch.autocast(hidden.device.type, enabled=False), on_device_of(hidden):

@@ -113,14 +113,10 @@ class WeightSnapshot:
     ) -> "WeightSnapshot":
         """Return a snapshot of the given weights, which is this one if nothing changed.
 
-        A new snapshot shares the copies of all weights that did not change.
-
-        Args:
-            weights: Current weights.
-            compare: Weights whose numbers are all compared. The version counter of a weight misses
-                writes through `weight.data`, for example. It is never trusted for weights that may
-                be trained (fused optimizers do not change it), for those that have none, and for
-                those in memory shared with other processes.
+        A new snapshot shares the copies of all weights that did not change. All numbers of the
+        weights in `compare` are compared: a version counter misses writes through `weight.data`,
+        for example. It is never trusted for weights that may be trained (fused optimizers do not
+        change it), for those that have none, and for those in memory shared with other processes.
         """
         compared = set(map(id, compare))
         found = {id(weight): (weight, self._sources.get(id(weight))) for weight in weights}

@@ -131,19 +131,11 @@ class Trainable(RunSize, Protocol[Batch, EvaluationT, Result]):
         """Return the error message for a step that did not fit into memory."""
 
     def measure(self, step: int, watch: Watch) -> list[float] | None:
-        """Evaluate on the held-out data, over all processes.
+        """Evaluate on the held-out data, over all processes; None if there is none.
 
-        Args:
-            step: Number of completed steps.
-            watch: Function that wraps the iterable of held-out batches, so that progress is
-                shown and a signal can interrupt the evaluation. Its second argument is the number
-                of batches, which can be an estimate.
-
-        Returns:
-            Numbers to pass to `evaluation`, or None if there is no held-out data.
-
-        Raises:
-            Diverged: Training diverged.
+        `watch` wraps the iterable of held-out batches, so that progress is shown and a signal can
+        interrupt the evaluation. Its second argument is the number of batches, which can be an
+        estimate. Returns numbers to pass to `evaluation`, or raises `Diverged`.
         """
 
     def evaluation(self, numbers: list[float]) -> EvaluationT:

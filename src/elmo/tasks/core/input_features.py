@@ -179,20 +179,12 @@ class InputFeatures(nn.Module):
         n_indicators: int = 0,
         kernels: Kernels = AUTO_KERNELS,
     ) -> None:
-        """Initialize the features.
+        """Initialize the features that are configured or given.
 
-        Args:
-            elmo: Options for the use of ELMo in the task model.
-            words: Options of the other features.
-            n_layers: Number of ELMo layers; 0 if ELMo is not used.
-            elmo_dim: Dimension of an ELMo layer.
-            network: The ELMo network, if it is fine-tuned.
-            chosen: Indices of the layers to use from the network.
-            word_vectors: Word vectors, (words + 1, dim); row 0 is for unknown words.
-            frozen_word_vectors: Vectors of other words, (others, dim), which are never trained.
-                Their row numbers continue after those of `word_vectors`.
-            n_indicators: Number of distinct values of the indicator feature; 0 disables it.
-            kernels: Kernels of the ELMo network.
+        The network is given if ELMo is fine-tuned, with the indices of its `chosen` layers;
+        `n_layers` is 0 without ELMo. Row 0 of the word vectors, (words + 1, dim), is for unknown
+        words. The row numbers of frozen word vectors, (others, dim), which are never trained,
+        continue after theirs. The indicator feature has `n_indicators` values, 0 disables it.
         """
         super().__init__()
         self.network = network
