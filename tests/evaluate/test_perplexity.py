@@ -24,7 +24,7 @@ from elmo.corpus.character_counts import CharacterRatio
 from elmo.corpus.sentence_reader import corpus_of
 from elmo.evaluate import perplexity
 from elmo.evaluate.perplexity import Perplexity, exp, measure, model_tables, perplexity_of
-from elmo.model.language_model import LanguageModel
+from elmo.model.bidirectional_lm import BidirectionalLM
 
 
 def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **options):
@@ -33,7 +33,7 @@ def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **opt
         split, n_streams=n_streams, n_steps=n_steps, reset=not carry, order=order, **options
     )
     network = network_of(model)
-    wrapped = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig())
+    wrapped = BidirectionalLM(bilm=network.bilm, regularization=RegularizationConfig())
     return measure(wrapped, network.softmax, model_tables(model, words), segments, carry=carry)
 
 
@@ -94,7 +94,7 @@ def test_measure_disables_dropout_and_restores_training_mode():
     words, split = corpus_of(SENTENCES)
     network = network_of(model)
     regularization = RegularizationConfig(dropout=0.5, weight_drop=0.5, embedding_dropout=0.5)
-    wrapped = LanguageModel(bilm=network.bilm, regularization=regularization).train()
+    wrapped = BidirectionalLM(bilm=network.bilm, regularization=regularization).train()
     modes = []
     inner = wrapped.bilm.encoder.forward
     wrapped.bilm.encoder.forward = lambda rows, kernels: (
@@ -157,7 +157,7 @@ def test_counts_of_a_tiny_text_match_hand_count():
     words, split = corpus_of([["cat", "日本"], ["unseen", "mat"], []])
     network = network_of(model)
     sums = measure(
-        LanguageModel(bilm=network.bilm, regularization=RegularizationConfig()),
+        BidirectionalLM(bilm=network.bilm, regularization=RegularizationConfig()),
         network.softmax,
         model_tables(model, words),
         read_once(split, n_streams=2, n_steps=2, reset=True),

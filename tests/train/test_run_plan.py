@@ -17,7 +17,7 @@ from elmo.config import (
     TextConfig,
 )
 from elmo.model.bilm import BiLM
-from elmo.model.language_model import LanguageModel
+from elmo.model.bidirectional_lm import BidirectionalLM
 from elmo.train import run_plan as planning
 from elmo.train.run_plan import RunPlan, available_memory, fitting_batch, length_notes, plan
 
@@ -107,7 +107,7 @@ def test_segment_memory_estimate_matches_memory_saved_by_autograd(monkeypatch):
     bilm = BiLM(config=config)
     for weight in bilm.parameters():
         torch.nn.init.normal_(weight, std=0.1)
-    model = LanguageModel(bilm=bilm, regularization=RegularizationConfig(dropout=0.1))
+    model = BidirectionalLM(bilm=bilm, regularization=RegularizationConfig(dropout=0.1))
     rows = torch.randint(1, 262, (distinct, 20))
     index = torch.randint(0, distinct, (2, steps, streams))
     state = torch.zeros(2, 2, streams, 32), torch.zeros(2, 2, streams, 96)

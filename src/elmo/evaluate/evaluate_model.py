@@ -24,7 +24,7 @@ from elmo.formats.pretrained import Pretrained
 from elmo.formats.training_record import SENTENCES
 from elmo.kernels.device import default_device, move
 from elmo.kernels.exact_float32 import exact_float32
-from elmo.model.language_model import LanguageModel
+from elmo.model.bidirectional_lm import BidirectionalLM
 from elmo.model.network import ELMoNetwork
 from elmo.progress import Progress
 from elmo.text.korean import is_decomposed
@@ -113,7 +113,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     )
     with Progress("evaluate", split.n_pairs, "predictions") as progress, exact_float32():
         sums = measure(
-            LanguageModel(bilm=network.bilm, regularization=RegularizationConfig()),
+            BidirectionalLM(bilm=network.bilm, regularization=RegularizationConfig()),
             network.softmax,
             tables,
             _with_progress(segments, progress),

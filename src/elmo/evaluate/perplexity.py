@@ -19,7 +19,7 @@ from elmo.corpus.token_tables import TokenTables, token_tables
 from elmo.errors import ConfigError
 from elmo.formats.pretrained import Pretrained
 from elmo.inference.engine import compile_kernels
-from elmo.model.language_model import LanguageModel
+from elmo.model.bidirectional_lm import BidirectionalLM
 from elmo.model.losses import Softmax, exact_losses, merged_losses
 from elmo.model.lstm import LSTMState
 from elmo.progress import format_count
@@ -141,7 +141,7 @@ N_SUMS = 6
 
 
 def measure(
-    model: LanguageModel,
+    model: BidirectionalLM,
     softmax: Softmax,
     tables: TokenTables,
     segments: Iterable[BPTTSegment],
@@ -191,7 +191,7 @@ def measure(
 
 
 def _segment_losses(
-    model: LanguageModel,
+    model: BidirectionalLM,
     softmax: Softmax,
     tables: TokenTables,
     segment: BPTTSegment,

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from elmo.model.losses import Softmax
 from elmo.model.lstm import LSTMLayer
 from elmo.model.network import ELMoNetwork
-from elmo.model.token_encoder import CharacterCNN, Highway
+from elmo.model.token_encoder import CharacterCNN, Highway, TokenEncoder
 
 # Initial bias of the highway gate. Negative, so that the layer first passes its input through.
 HIGHWAY_GATE_BIAS = -2.0
@@ -17,7 +17,18 @@ HIGHWAY_GATE_BIAS = -2.0
 def initialize(network: ELMoNetwork, seed: int) -> None:
     """Initialize the weights of the biLM and the softmax, but not those of the layer mixes."""
     generator = torch.Generator().manual_seed(seed)
-    encoder = network.bilm.encoder
+    initialize_encoder(network.bilm.encoder, generator)
+    if network.softmax is not None:
+        initialize_softmax(network.softmax, generator)
+    with torch.no_grad():
+        for stack in (network.bilm.forward_lstm, network.bilm.backward_lstm):
+            for layer in stack.layers:
+                assert isinstance(layer, LSTMLayer)
+                _lstm_layer(layer, generator)
+
+
+def initialize_encoder(encoder: TokenEncoder, generator: torch.Generator) -> None:
+    """Initialize the weights of a token encoder."""
     with torch.no_grad():
         if encoder.characters is not None:
             _character_cnn(encoder.characters, generator)
@@ -27,12 +38,6 @@ def initialize(network: ELMoNetwork, seed: int) -> None:
             encoder.words.weight[0] = 0.0
         if encoder.projection is not None:
             _normal_linear(encoder.projection, generator)
-        if network.softmax is not None:
-            initialize_softmax(network.softmax, generator)
-        for stack in (network.bilm.forward_lstm, network.bilm.backward_lstm):
-            for layer in stack.layers:
-                assert isinstance(layer, LSTMLayer)
-                _lstm_layer(layer, generator)
 
 
 def initialize_softmax(softmax: Softmax, generator: torch.Generator) -> None:

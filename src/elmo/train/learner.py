@@ -16,7 +16,7 @@ from elmo.corpus.bptt_segments import BPTTSegment
 from elmo.corpus.token_tables import SegmentBatch, TokenTables
 from elmo.errors import ConfigError
 from elmo.kernels.torch_kernels import Kernels
-from elmo.model.language_model import LanguageModel
+from elmo.model.bidirectional_lm import BidirectionalLM
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.train.checkpoint import entry
@@ -87,7 +87,7 @@ class Learner:
         self.n_streams = streams_per_process(config, fabric.world_size)
         network.requires_grad_(True)
         fabric.to_device(network)
-        self.model = LanguageModel(
+        self.model = BidirectionalLM(
             bilm=network.bilm,
             regularization=config.regularization,
             kernels=Kernels(config.run.kernel),

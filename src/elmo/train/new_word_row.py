@@ -17,7 +17,7 @@ from elmo.corpus.bptt_segments import read_once
 from elmo.corpus.shards import Split
 from elmo.corpus.token_tables import TokenTables
 from elmo.inference.engine import compile_kernels
-from elmo.model.language_model import LanguageModel
+from elmo.model.bidirectional_lm import BidirectionalLM
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.train.step_input import SegmentTensors
@@ -73,7 +73,7 @@ def _sample(
     network: ELMoNetwork, tables: TokenTables, split: Split, unknown: int
 ) -> tuple[Tensor, Tensor]:
     """Return hidden vectors (n, dim), and whether the predicted word is unknown, (n,)."""
-    model = LanguageModel(
+    model = BidirectionalLM(
         bilm=network.bilm,
         regularization=RegularizationConfig(),
         kernels=compile_kernels(network.bilm.parameters()),

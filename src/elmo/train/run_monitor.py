@@ -61,6 +61,11 @@ class RunMonitor:
         )
         self.line.restart_clock()
 
+    def message(self, text: str) -> None:
+        """Print a text, and do not count the time since the last step."""
+        self.line.write(text)
+        self.line.restart_clock()
+
     def rollback(self, diverged_step: int, state: RunState, reason: str) -> None:
         """Print and log the return from a diverged step to the state of a checkpoint."""
         if self._report is not None:

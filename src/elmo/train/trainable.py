@@ -130,6 +130,9 @@ class Trainable(RunSize, Protocol[Batch, EvaluationT, Result]):
     def memory_advice(self) -> str:
         """Return the error message for a step that did not fit into memory."""
 
+    def message(self, step: int) -> str | None:
+        """Return a text to print after a number of completed steps, such as a sample; or None."""
+
     def measure(self, step: int, watch: Watch) -> list[float] | None:
         """Evaluate on the held-out data, over all processes; None if there is none.
 

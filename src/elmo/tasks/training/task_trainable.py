@@ -226,6 +226,9 @@ class TaskTrainable:
     def shorten(self, batch: list[TaskBatch], n_steps: int) -> None:
         """Return None: examples are not divided."""
 
+    def message(self, step: int) -> None:
+        """Return None: there is nothing to print between evaluations."""
+
     def memory_advice(self) -> str:
         """Return the error message for an out-of-memory error."""
         words = min(self.config.batch_words, self.tokens_per_step)

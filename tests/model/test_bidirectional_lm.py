@@ -9,7 +9,7 @@ from conftest import TINY
 from elmo.config import RegularizationConfig
 from elmo.kernels.torch_kernels import Kernels
 from elmo.model.initialization import initialize
-from elmo.model.language_model import LanguageModel
+from elmo.model.bidirectional_lm import BidirectionalLM
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 
@@ -24,7 +24,7 @@ def language_model(config=TINY, **options):
         for name, value in network.named_parameters():
             if "_lstm." in name:
                 value.mul_(3.0)
-    return LanguageModel(bilm=network.bilm, regularization=RegularizationConfig(**options)).train()
+    return BidirectionalLM(bilm=network.bilm, regularization=RegularizationConfig(**options)).train()
 
 
 def segment(seed=0, steps=STEPS):
@@ -67,7 +67,7 @@ def test_language_model_equals_bilm():
 def test_language_model_shares_weights_of_bilm():
     model = language_model()
     network = ELMoNetwork(config=TINY)
-    wrapped = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig())
+    wrapped = BidirectionalLM(bilm=network.bilm, regularization=RegularizationConfig())
     assert wrapped.bilm is network.bilm
     assert {name.removeprefix("bilm.") for name, _ in model.named_parameters()} == {
         name for name, _ in network.bilm.named_parameters()

@@ -15,7 +15,7 @@ from elmo.model.bilm import BiLM
 from elmo.model.lstm import LSTMLayer, LSTMState, StackCall, StepMask, run_stacks
 
 
-class LanguageModel(nn.Module):
+class BidirectionalLM(nn.Module):
     """Maps a BPTT segment to the hidden vectors that predict its target words."""
 
     def __init__(

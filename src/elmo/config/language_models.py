@@ -1,0 +1,327 @@
+"""Config classes of recurrent language models over characters, bytes or words (`elmo lm`)."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from elmo.config.training import LossConfig, OptimizerConfig, RunConfig
+from elmo.errors import ConfigError
+
+Unit = Literal["characters", "bytes", "words"]
+Cell = Literal["rnn", "gru", "lstm", "lstmp"]
+
+
+@dataclass(frozen=True)
+class SymbolConfig:
+    """Symbols of a language model, and the parts of its text."""
+
+    unit: Unit = "characters"
+    """What the model predicts: Unicode characters, bytes, or words. Bytes accept any file."""
+    tokenizer: str = "whitespace"
+    """Words: tokenizer applied to each line (whitespace, english, korean, or spacy:NAME)."""
+    strip_lines: bool = False
+    """Remove white space at both ends of each line, as in the character version of the Penn
+    Treebank."""
+    min_count: int = 1
+    """Minimum number of occurrences for a character or word to be a symbol of its own; all others
+    are <UNK>."""
+    vocab_size: int | None = None
+    """Words: maximum number of different words."""
+    valid_fraction: float = 0.1
+    """Fraction of the text that is held out for validation, without --valid. It is the end of the
+    text, before the part for --test-fraction."""
+    test_fraction: float = 0.0
+    """Fraction at the end of the text that is held out for testing, without --test."""
+
+    def __post_init__(self) -> None:
+        """Validate counts and fractions."""
+        if self.min_count < 1:
+            raise ConfigError(f"min_count must be at least 1 (got {self.min_count}).")
+        if self.vocab_size is not None and self.vocab_size < 1:
+            raise ConfigError(f"vocab_size must be at least 1 (got {self.vocab_size}).")
+        if self.vocab_size is not None and self.unit != "words":
+            raise ConfigError("vocab_size is only supported with unit: words.")
+        for name in ("valid_fraction", "test_fraction"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ConfigError(
+                    f"{name} must be at least 0 and below 1 (got {getattr(self, name)})."
+                )
+        if self.valid_fraction + self.test_fraction >= 1.0:
+            raise ConfigError("valid_fraction and test_fraction must leave text for training.")
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """Architecture of a recurrent language model."""
+
+    cell: Cell = "lstm"
+    """Recurrent cell: simple RNN, GRU, LSTM, or LSTM with projection."""
+    n_layers: int = 2
+    """Number of recurrent layers."""
+    hidden_dim: int = 256
+    """Number of hidden units per layer; with lstmp the number of cells."""
+    projection_dim: int | None = None
+    """lstmp: dimension of the projected output. Default: half of --hidden-dim."""
+    nonlinearity: Literal["tanh", "relu"] = "tanh"
+    """rnn: activation function."""
+    embedding_dim: int | None = None
+    """Dimension of the input vectors. Default: the dimension of the output of a layer."""
+    tied: bool = False
+    """Use the input vectors as weights of the softmax too. The output of the last layer then has
+    the dimension of the input vectors."""
+    word_input: Literal["ids", "characters"] = "ids"
+    """Words: input vector from a table with one row per word, or from a CNN over the characters of
+    the word."""
+    character_dim: int = 16
+    """Dimension of the character vectors of the CNN."""
+    filters: tuple[tuple[int, int], ...] = (
+        (1, 50),
+        (2, 100),
+        (3, 150),
+        (4, 200),
+        (5, 200),
+        (6, 200),
+        (7, 200),
+    )
+    """Convolution filters of the CNN, as [width, count] pairs."""
+    n_highway: int = 2
+    """Number of highway layers after the convolutions."""
+    mogrifier_rounds: int = 0
+    """lstm: number of rounds in which input and state gate each other before each step (Mogrifier
+    LSTM)."""
+    mogrifier_rank: int | None = None
+    """Rank of the matrices of the Mogrifier gates. Default: full matrices."""
+
+    def __post_init__(self) -> None:
+        """Validate dimensions and conflicting options."""
+        for name in ("n_layers", "hidden_dim", "character_dim"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+        for name in ("projection_dim", "embedding_dim", "mogrifier_rank"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1 (got {value}).")
+        for name in ("n_highway", "mogrifier_rounds"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be 0 or more (got {getattr(self, name)}).")
+        if self.projection_dim is not None and self.cell != "lstmp":
+            raise ConfigError("projection_dim is only supported with cell: lstmp.")
+        if self.nonlinearity != "tanh" and self.cell != "rnn":
+            raise ConfigError("nonlinearity is only supported with cell: rnn.")
+        if self.mogrifier_rounds and self.cell != "lstm":
+            raise ConfigError("mogrifier_rounds is only supported with cell: lstm.")
+        if self.mogrifier_rank is not None and not self.mogrifier_rounds:
+            raise ConfigError("mogrifier_rank needs mogrifier_rounds.")
+
+    @property
+    def output_dim(self) -> int:
+        """Dimension of the output of all layers but the last."""
+        if self.cell != "lstmp":
+            return self.hidden_dim
+        return self.projection_dim or max(1, self.hidden_dim // 2)
+
+    @property
+    def input_dim(self) -> int:
+        """Dimension of the input vectors."""
+        return self.embedding_dim or self.output_dim
+
+    @property
+    def softmax_dim(self) -> int:
+        """Dimension of the output of the last layer."""
+        return self.input_dim if self.tied else self.output_dim
+
+
+@dataclass(frozen=True)
+class RecurrentModelConfig:
+    """A trained recurrent language model, stored as `config.json` in its folder."""
+
+    unit: Unit
+    """What the model predicts."""
+    n_symbols: int
+    """Number of symbols, including <UNK>."""
+    network: RecurrentConfig
+    """Architecture."""
+    tokenizer: str = "whitespace"
+    """Words: tokenizer."""
+    max_characters: int = 0
+    """Input from characters: maximum number of characters per word, with begin and end markers."""
+    softmax_cutoffs: tuple[int, ...] = ()
+    """Adaptive softmax: ranks at which its clusters begin; empty for a full softmax."""
+
+
+@dataclass(frozen=True)
+class SegmentConfig:
+    """How a text is divided into batches for truncated BPTT."""
+
+    batch_size: int = 32
+    """Number of batch rows. Each row reads its own contiguous part of the text."""
+    unroll: int = 64
+    """Number of time steps per segment. Gradients do not cross the border of a segment."""
+    state: Literal["carry", "reset"] = "carry"
+    """carry: a segment starts from the state at the end of the segment before it. reset: from
+    zero."""
+
+    def __post_init__(self) -> None:
+        """Validate sizes."""
+        for name in ("batch_size", "unroll"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+
+
+@dataclass(frozen=True)
+class RecurrentDropoutConfig:
+    """Regularization of a recurrent language model."""
+
+    dropout: float = 0.0
+    """Dropout on the input of every layer and on the output of the last one."""
+    input_dropout: float | None = None
+    """Dropout on the input of the first layer. Default: same as --dropout."""
+    output_dropout: float | None = None
+    """Dropout on the output before the softmax. Default: same as --dropout."""
+    state_dropout: float = 0.0
+    """Dropout on the hidden state before the recurrent product, with the same mask at all time
+    steps of a segment."""
+    locked: bool = True
+    """Use the same dropout mask at all time steps of a segment (variational dropout)."""
+    embedding_dropout: float = 0.0
+    """Fraction of the symbols whose input vectors are zeroed at each step."""
+    weight_drop: float = 0.0
+    """Dropout on the recurrent weights (DropConnect)."""
+    activation_penalty: float = 0.0
+    """Weight of the mean square of the output of the last layer in the loss."""
+    slowness_penalty: float = 0.0
+    """Weight of the mean squared change of this output from step to step in the loss."""
+
+    def __post_init__(self) -> None:
+        """Validate rates and weights."""
+        for name in (
+            "dropout",
+            "input_dropout",
+            "output_dropout",
+            "state_dropout",
+            "embedding_dropout",
+            "weight_drop",
+        ):
+            value = getattr(self, name)
+            if value is not None and not 0.0 <= value < 1.0:
+                raise ConfigError(f"{name} must be at least 0 and below 1 (got {value}).")
+        for name in ("activation_penalty", "slowness_penalty"):
+            if not 0.0 <= getattr(self, name) <= 1e6:
+                raise ConfigError(f"{name} must be 0 or more (got {getattr(self, name)}).")
+
+
+@dataclass(frozen=True)
+class AveragingConfig:
+    """Averages of the weights, which are evaluated and saved instead of the weights."""
+
+    average: Literal["none", "ema", "triggered"] = "none"
+    """ema: exponential moving average. triggered: mean of all steps since the held-out loss stopped
+    improving (NT-ASGD)."""
+    average_decay: float = 0.999
+    """ema: decay per step."""
+    average_patience: int = 5
+    """triggered: number of evaluations without improvement before the mean begins."""
+
+    def __post_init__(self) -> None:
+        """Validate decay and patience."""
+        if not 0.0 <= self.average_decay < 1.0:
+            raise ConfigError(
+                f"average_decay must be at least 0 and below 1 (got {self.average_decay})."
+            )
+        if self.average_patience < 1:
+            raise ConfigError(f"average_patience must be at least 1 (got {self.average_patience}).")
+
+
+@dataclass(frozen=True)
+class TextSampleConfig:
+    """Text that the model writes while it learns."""
+
+    sample_every: int | None = None
+    """Number of steps between samples. Default: a sample after each evaluation. 0: no samples."""
+    sample_length: int = 200
+    """Number of symbols per sample."""
+    sample_prompt: str = ""
+    """Beginning of each sample."""
+    sample_temperature: float = 0.8
+    """Temperature of the samples."""
+
+    def __post_init__(self) -> None:
+        """Validate numbers."""
+        if self.sample_every is not None and self.sample_every < 0:
+            raise ConfigError(f"sample_every must be 0 or more (got {self.sample_every}).")
+        if self.sample_length < 1:
+            raise ConfigError(f"sample_length must be at least 1 (got {self.sample_length}).")
+        if self.sample_temperature < 0:
+            raise ConfigError(
+                f"sample_temperature must be 0 or more (got {self.sample_temperature})."
+            )
+
+
+@dataclass(frozen=True)
+class LMTrainConfig:
+    """Train a recurrent language model on a text.
+
+    Rerun with the same --out to resume from the last checkpoint.
+
+    Examples:
+      elmo lm train shakespeare.txt --out run
+      elmo lm train shakespeare.txt --out run --config shakespeare --cell gru
+      elmo lm train ptb.train.txt --valid ptb.valid.txt --out run --unit words --tied
+    """
+
+    text: tuple[str, ...]
+    """Text files or globs. Several files are joined in the given order."""
+    out: str
+    """Training folder for checkpoints, logs and the final model."""
+    valid: tuple[str, ...] = ()
+    """Files of the validation text. Default: the end of the text."""
+    test: tuple[str, ...] = ()
+    """Files of the test text, which is evaluated once, after training."""
+    symbols: SymbolConfig = field(default_factory=SymbolConfig)
+    """Symbols and held-out text."""
+    network: RecurrentConfig = field(default_factory=RecurrentConfig)
+    """Network."""
+    segments: SegmentConfig = field(default_factory=SegmentConfig)
+    """Batches."""
+    loss: LossConfig = field(default_factory=LossConfig)
+    """Loss."""
+    label_smoothing: float = 0.0
+    """Share of the target probability that is spread over all symbols. Only with --softmax full."""
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(
+            optimizer="adamw",
+            learning_rate=3e-3,
+            warmup_steps=100,
+            schedule="cosine",
+            beta2=0.99,
+            clip_norm=1.0,
+        )
+    )
+    """Optimizer."""
+    regularization: RecurrentDropoutConfig = field(default_factory=RecurrentDropoutConfig)
+    """Regularization."""
+    averaging: AveragingConfig = field(default_factory=AveragingConfig)
+    """Weight averages."""
+    samples: TextSampleConfig = field(default_factory=TextSampleConfig)
+    """Samples."""
+    run: RunConfig = field(default_factory=lambda: RunConfig(epochs=10))
+    """Run."""
+
+    def __post_init__(self) -> None:
+        """Validate options that depend on each other."""
+        if self.network.word_input == "characters" and self.symbols.unit != "words":
+            raise ConfigError("word_input: characters needs unit: words.")
+        if not 0.0 <= self.label_smoothing < 1.0:
+            raise ConfigError(
+                f"label_smoothing must be at least 0 and below 1 (got {self.label_smoothing})."
+            )
+        if self.label_smoothing and self.loss.softmax != "full":
+            raise ConfigError("label_smoothing is only supported with softmax: full.")
+        if self.network.tied and self.loss.softmax != "full":
+            raise ConfigError("tied is only supported with softmax: full.")
+        for name in ("devices", "num_nodes", "accumulate"):
+            if getattr(self.run, name) != 1:
+                raise ConfigError(f"{name} must be 1 for recurrent language models.")
+        if self.averaging.average == "triggered" and not (
+            self.valid or self.symbols.valid_fraction
+        ):
+            raise ConfigError("average: triggered needs held-out text.")

@@ -1,0 +1,1 @@
+"""Recurrent language models over characters, bytes and words."""

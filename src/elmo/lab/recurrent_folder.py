@@ -1,0 +1,139 @@
+"""Reader and writer of the model folders of recurrent language models."""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from elmo.config.language_models import RecurrentModelConfig
+from elmo.config.serialization import from_dict, to_dict
+from elmo.errors import ConfigError, FormatError
+from elmo.files import write_folder
+from elmo.lab.recurrent_network import RecurrentNetwork
+from elmo.lab.symbols import Symbols
+
+FORMAT = "elmo-torch language model"
+VERSION = 1
+CONFIG, WEIGHTS, SYMBOLS = "config.json", "model.safetensors", "symbols.json"
+# Subfolder of a training folder that contains the model.
+MODEL = "model"
+
+
+@dataclass(frozen=True)
+class RecurrentModel:
+    """A recurrent language model as stored in a folder.
+
+    Attributes:
+        network: The network.
+        symbols: Its symbols.
+        training: Facts about the training run, by name.
+    """
+
+    network: RecurrentNetwork
+    symbols: Symbols
+    training: dict[str, object]
+
+
+def write_model(model: RecurrentModel, folder: Path) -> None:
+    """Write a model folder, replacing an existing one."""
+    config = model.network.config
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": to_dict(config),
+        "training": model.training,
+    }
+    weights = {
+        name: value.detach().cpu().contiguous().clone()
+        for name, value in model.network.state_dict().items()
+    }
+    write_folder(
+        folder,
+        {
+            WEIGHTS: partial(save_file, weights),
+            SYMBOLS: partial(_write_json, list(model.symbols.names)),
+            CONFIG: partial(_write_json, header),
+        },
+    )
+
+
+def _write_json(content: object, path: Path) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether a folder, or the model in a training folder, is a recurrent language model."""
+    try:
+        return _read_json(_model_path(folder) / CONFIG).get("format") == FORMAT
+    except FormatError:
+        return False
+
+
+def read_model(folder: str | Path, device: str | torch.device = "cpu") -> RecurrentModel:
+    """Read a model folder or the model of a training folder.
+
+    Raises:
+        FormatError: The folder does not exist, contains no such model, or is damaged.
+    """
+    path = _model_path(Path(folder))
+    if not path.is_dir():
+        raise FormatError(f"There is no folder {path}.")
+    header = _read_json(path / CONFIG)
+    if header.get("format") != FORMAT:
+        raise FormatError(
+            f"{path} does not contain a recurrent language model. Train one with elmo lm train."
+        )
+    if header.get("version") != VERSION:
+        raise FormatError(
+            f"{path}: format version {header.get('version')!r} is not supported; this version of "
+            f"elmo-torch reads version {VERSION}. Install a newer elmo-torch."
+        )
+    try:
+        config = from_dict(RecurrentModelConfig, header.get("model"), f"{path / CONFIG}: model")
+    except ConfigError as error:
+        raise FormatError(str(error)) from None
+    names = _read_json(path / SYMBOLS)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FormatError(f"{path / SYMBOLS} is damaged: expected a list of strings.")
+    symbols = Symbols(config.unit, tuple(names), config.tokenizer)
+    if len(symbols) != config.n_symbols:
+        raise FormatError(
+            f"{path / SYMBOLS} has {len(symbols):,} symbols, but {CONFIG} says {config.n_symbols:,}."
+        )
+    network = RecurrentNetwork(config=config)
+    _load_weights(network, path / WEIGHTS)
+    training = header.get("training")
+    return RecurrentModel(
+        network.eval().requires_grad_(False).to(device),
+        symbols,
+        training if isinstance(training, dict) else {},
+    )
+
+
+def _load_weights(network: RecurrentNetwork, path: Path) -> None:
+    try:
+        weights: dict[str, Tensor] = load_file(path)
+        network.load_state_dict(weights)
+    except (OSError, safetensors.SafetensorError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise FormatError(f"{path} is missing, incomplete or damaged: {reason}") from None
+
+
+def _model_path(folder: Path) -> Path:
+    """Return the model folder in a training folder, or the folder itself."""
+    return folder / MODEL if (folder / MODEL / CONFIG).exists() else folder
+
+
+def _read_json(path: Path) -> dict[str, object]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FormatError(f"Cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise FormatError(f"{path} is not valid JSON: {error}") from None
+    return content

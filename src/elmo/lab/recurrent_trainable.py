@@ -1,0 +1,374 @@
+"""Implementation of `Trainable` for recurrent language models."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo import __version__
+from elmo.config.language_models import LMTrainConfig
+from elmo.errors import ConfigError
+from elmo.lab.generation import TextGenerator
+from elmo.lab.recurrent_folder import RecurrentModel, write_model
+from elmo.lab.recurrent_network import NetworkOutput, RecurrentNetwork
+from elmo.lab.symbol_text import SymbolText
+from elmo.lab.text_loss import TextLoss, text_loss
+from elmo.lab.text_streams import TextSegment, TextStreams
+from elmo.lab.train_lm_result import LMTrainResult
+from elmo.lab.weight_averages import WeightAverages
+from elmo.model.losses import draw_candidates, log_expected_count, sampled_losses
+from elmo.progress import format_count
+from elmo.train.cuda_graph import CudaGraphStep
+from elmo.train.optim import clip_gradients, learning_rate, make_optimizer, seed_step, set_rate
+from elmo.train.run_state import RunState
+from elmo.train.step_input import SegmentTensors, StepInput
+from elmo.train.trainable import StepResult, Watch
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+
+@dataclass(frozen=True)
+class RecurrentTrainingJob:
+    """A recurrent language model to be trained, before it is moved to its device."""
+
+    config: LMTrainConfig
+    text: SymbolText
+    network: RecurrentNetwork
+
+    def make_trainable(self, fabric: "Fabric") -> "RecurrentTrainable":
+        """Move the model to its device and return it as a `Trainable`."""
+        return RecurrentTrainable(self, fabric)
+
+
+@dataclass(frozen=True)
+class RecurrentBatch:
+    """Input of a training step.
+
+    Attributes:
+        inputs: Symbols and targets on the host.
+        is_first: Whether the step is the first of an epoch.
+    """
+
+    inputs: StepInput
+    is_first: bool
+
+
+class RecurrentTrainable:
+    """Implementation of `Trainable` for a recurrent language model."""
+
+    loss_names: tuple[str, ...] = ("nats",)
+    compare_at: int | None = None
+
+    def __init__(self, job: RecurrentTrainingJob, fabric: "Fabric") -> None:
+        """Move the network to its device and create the optimizer."""
+        self.job, self.config, self.fabric, self.text = job, job.config, fabric, job.text
+        config = job.config
+        self.network = job.network.train().to(fabric.device)
+        self.streams = TextStreams(job.text.parts["train"].ids, config.segments, config.run.seed)
+        self.steps_per_epoch = float(self.streams.segments_per_epoch)
+        self.tokens_per_step = self.streams.unroll * self.streams.n_rows
+        n_steps = max(1, round(config.run.epochs * self.steps_per_epoch))
+        self.n_steps = min(n_steps, config.run.max_steps or n_steps)
+        self.warmup_steps = config.optimizer.warmup_steps or 0
+        self.chance_loss = math.log(len(job.text.symbols))
+        self.parameters = list(self.network.parameters())
+        self.state = self.network.zero_state(self.streams.n_rows)
+        self.averages: WeightAverages | None = None
+        if config.averaging.average != "none":
+            self.averages = WeightAverages(self.parameters, config.averaging)
+        can_capture = (
+            fabric.device.type == "cuda"
+            and config.run.kernel != "reference"
+            and config.loss.softmax == "full"
+        )
+        self.graph_step = CudaGraphStep(fabric.device) if can_capture else None
+        self.optimizer = make_optimizer(self.parameters, config.optimizer, capturable=can_capture)
+        every = config.run.evaluate_every
+        self.evaluate_every = every or max(1, round(self.steps_per_epoch))
+
+    def describe(self) -> str:
+        """Return a description of text and network."""
+        text, shape = self.text, self.config.network
+        unit = self.config.symbols.unit
+        lines = [
+            f"text      {format_count(len(text.parts['train'].ids), unit.removesuffix('s'))}"
+            + "".join(
+                f", {name} {len(part.ids):,}"
+                for name, part in text.parts.items()
+                if name != "train"
+            )
+            + f"; {len(text.symbols):,} symbols",
+            f"network   {shape.cell}, {format_count(shape.n_layers, 'layer')} of "
+            f"{shape.hidden_dim:,}, {sum(value.numel() for value in self.parameters):,} weights",
+            f"training  {format_count(self.n_steps, 'step')} of {self.streams.n_rows} x "
+            f"{self.streams.unroll}, {self.n_steps / self.steps_per_epoch:.3g} epochs",
+        ]
+        if self.streams.unroll < self.config.segments.unroll:
+            lines.append(
+                f"note      segments have {self.streams.unroll} steps instead of "
+                f"{self.config.segments.unroll}, because each batch row has no more text"
+            )
+        return "\n".join(lines)
+
+    # ------------------------------------------------------------------------ steps
+
+    def batches(self, first_step: int) -> Iterator[RecurrentBatch]:
+        """Yield batches indefinitely, starting with the batch for step `first_step`."""
+        number = first_step
+        while True:
+            yield self._batch(self.streams.segment(number))
+            number += 1
+
+    def _batch(self, segment: TextSegment) -> RecurrentBatch:
+        """Convert a segment; with input from characters, only its distinct words are encoded."""
+        words, index = np.zeros(0, dtype=np.int64), segment.inputs
+        if self.network.encoder is not None and not self.config.network.tied:
+            words, flat = np.unique(segment.inputs, return_inverse=True)
+            index = flat.reshape(segment.inputs.shape)
+        tensors = SegmentTensors(
+            torch.from_numpy(words),
+            torch.from_numpy(index),
+            torch.from_numpy(segment.targets),
+            torch.zeros(0, dtype=torch.bool),
+        )
+        return RecurrentBatch(StepInput((tensors,), None), segment.is_first)
+
+    def step(self, batch: RecurrentBatch, number: int, rate_factor: float) -> StepResult:
+        """Train on one segment."""
+        config = self.config
+        rate = rate_factor * learning_rate(config.optimizer, number, self.n_steps)
+        set_rate(self.optimizer, rate)
+        if batch.is_first or config.segments.state == "reset":
+            self.state.zero_()
+        if self.averages is not None:
+            self.averages.before_step()
+        seed_step(self.fabric.device, config.run.seed, number)
+        self.network.train()
+        if self.graph_step is not None:
+            losses, norm = self.graph_step(self._update, batch.inputs, frozen=False)
+        else:
+            losses, norm = self._update(batch.inputs.to(self.fabric.device), False, number)
+        return StepResult(losses, norm, rate)
+
+    def _update(
+        self, step_input: StepInput, frozen: bool, number: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the gradients and update the weights; captured as a CUDA graph if possible."""
+        del frozen  # all weights are always trained
+        (batch,) = step_input.batches
+        network, optimizer = self.network, self.config.optimizer
+        with self.fabric.autocast():
+            vectors = network.input_vectors(batch.words if len(batch.words) else None)
+            output = network(vectors, batch.index, self.state)
+            loss, objective = self._objective(output, batch.targets, vectors, number)
+        is_adagrad = optimizer.optimizer == "adagrad"
+        scale = optimizer.loss_scale or (self.streams.unroll if is_adagrad else 1.0)
+        (objective * scale).backward()  # type: ignore[no-untyped-call]
+        gradients = [value.grad for value in self.parameters if value.grad is not None]
+        norm = clip_gradients(gradients, optimizer.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.averages is not None:
+            self.averages.update()
+        # In place, since a captured graph reads these tensors.
+        self.state.copy_(output.state.detach())
+        return loss.detach().view(1), norm
+
+    def _objective(
+        self, output: NetworkOutput, targets: Tensor, vectors: Tensor, number: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss to report, and the one to minimize, which includes the penalties."""
+        config, rates = self.config, self.config.regularization
+        hidden, flat = output.hidden.flatten(0, 1), targets.flatten()
+        if config.loss.softmax == "sampled":
+            loss = objective = self._sampled_loss(hidden, flat, number)
+        elif config.label_smoothing:
+            scores = self.network.log_probabilities(hidden, vectors)
+            loss = functional.nll_loss(scores, flat)
+            objective = torch.lerp(loss, -scores.mean(), config.label_smoothing)
+        else:
+            loss = objective = self.network.losses(hidden, flat, vectors).mean()
+        if rates.activation_penalty:
+            objective = objective + rates.activation_penalty * output.hidden.float().pow(2).mean()
+        if rates.slowness_penalty and len(output.last) > 1:
+            change = (output.last[1:] - output.last[:-1]).float()
+            objective = objective + rates.slowness_penalty * change.pow(2).mean()
+        return loss, objective
+
+    def _sampled_loss(self, hidden: Tensor, targets: Tensor, number: int) -> Tensor:
+        """Return the mean loss of a sampled softmax."""
+        softmax, n_symbols = self.network.softmax, len(self.text.symbols)
+        assert isinstance(softmax, nn.Linear)
+        drawn = draw_candidates(
+            min(self.config.loss.n_samples, n_symbols - 1),
+            n_symbols,
+            (self.config.run.seed, number),
+        )
+        sampled = torch.from_numpy(drawn.ids).to(hidden.device)
+        assert softmax.bias is not None
+        return sampled_losses(
+            hidden,
+            true_weight=softmax.weight[targets],
+            true_bias=softmax.bias[targets],
+            true_log_expected=log_expected_count(targets, n_symbols, drawn.n_tries),
+            sampled_weight=softmax.weight[sampled],
+            sampled_bias=softmax.bias[sampled],
+            sampled_log_expected=log_expected_count(sampled, n_symbols, drawn.n_tries),
+            targets=targets,
+            sampled=sampled,
+        ).mean()
+
+    def shorten(self, batch: RecurrentBatch, n_steps: int) -> tuple[RecurrentBatch, float]:
+        """Return the first time steps of a batch, and their fraction of all time steps."""
+        (tensors,) = batch.inputs.batches
+        short = replace(tensors, index=tensors.index[:n_steps], targets=tensors.targets[:n_steps])
+        share = len(short.index) / self.streams.unroll
+        return replace(batch, inputs=StepInput((short,), None)), share
+
+    def memory_advice(self) -> str:
+        """Return the error message for a step that did not fit into memory."""
+        segments = self.config.segments
+        return (
+            f"Out of memory with batch_size {segments.batch_size} and unroll {segments.unroll}. "
+            "Use a smaller --batch-size, --unroll or --hidden-dim."
+        )
+
+    def message(self, step: int) -> str | None:
+        """Return a sample of text, if one is due after a step."""
+        samples = self.config.samples
+        every = self.evaluate_every if samples.sample_every is None else samples.sample_every
+        if not every or step % every:
+            return None
+        with self._evaluated_weights():
+            generator = TextGenerator(self.network, self.text.symbols)
+            text = generator.sample(
+                samples.sample_prompt,
+                samples.sample_length,
+                temperature=samples.sample_temperature,
+                seed=step,
+            )
+        return f"sample at step {step:,}:\n{text}\n"
+
+    # ------------------------------------------------------------------------ evaluation
+
+    @contextmanager
+    def _evaluated_weights(self) -> Iterator[None]:
+        """Put the network into evaluation mode, with averaged weights if there are any."""
+        with nullcontext() if self.averages is None else self.averages.applied():
+            self.network.eval()
+            yield
+            self.network.train()
+
+    def measure(self, step: int, watch: Watch) -> list[float] | None:
+        """Return the loss on the held-out text."""
+        if "valid" not in self.text.parts:
+            return None
+        with self._evaluated_weights():
+            loss = self.loss_on("valid", watch)
+        # The evaluation at the end of a run can be off schedule.
+        if self.averages is not None and step % self.evaluate_every == 0:
+            self.averages.add_loss(loss.nats)
+        return [loss.nats]
+
+    def loss_on(self, name: str, watch: Watch | None = None) -> TextLoss:
+        """Return the loss on a part of the text."""
+        carry = self.config.segments.state == "carry"
+        with self.fabric.autocast():
+            return text_loss(
+                self.network,
+                self.text.symbols,
+                self.text.parts[name],
+                carry=carry,
+                **({} if carry else {"unroll": self.streams.unroll}),
+                watch=watch,
+            )
+
+    def evaluation(self, numbers: list[float]) -> TextLoss:
+        """Return the evaluation for the numbers returned by `measure`."""
+        part, symbols = self.text.parts["valid"], self.text.symbols
+        n_predictions = len(part.ids) - (symbols.end is None)
+        unknown = part.unknown_rate if symbols.unknown is not None else 0.0
+        return TextLoss(numbers[0], n_predictions, part.n_characters, symbols.unit, unknown)
+
+    # ------------------------------------------------------------------------ checkpoints
+
+    def is_finite(self) -> bool:
+        """Whether all weights are finite."""
+        return all(bool(torch.isfinite(value).all()) for value in self.parameters)
+
+    def state_dict(self) -> dict[str, object]:
+        """Return weights, optimizer, recurrent state, averages, and a fingerprint of the text."""
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "h": list(self.state.h),
+            "c": list(self.state.c),
+            "averages": None if self.averages is None else self.averages.state_dict(),
+            "text": self._fingerprint(),
+        }
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Load a state returned by `state_dict`.
+
+        Raises:
+            ConfigError: The state belongs to a run on another text.
+        """
+        if state["text"] != self._fingerprint():
+            raise ConfigError(
+                f"{Path(self.config.out)} contains a run on another text. Use that text, or choose "
+                "another --out."
+            )
+        network, optimizer, averages = state["network"], state["optimizer"], state["averages"]
+        h, c = state["h"], state["c"]
+        assert isinstance(network, dict)
+        assert isinstance(optimizer, dict)
+        assert isinstance(h, list)
+        assert isinstance(c, list)
+        self.network.load_state_dict(network)
+        self.optimizer.load_state_dict(optimizer)
+        for mine, loaded in zip((*self.state.h, *self.state.c), (*h, *c), strict=True):
+            mine.copy_(loaded)
+        if self.averages is not None:
+            assert isinstance(averages, dict)
+            self.averages.load_state_dict(averages)
+        if self.graph_step is not None:
+            self.graph_step.forget()
+
+    def _fingerprint(self) -> list[int]:
+        sizes = [len(part.ids) for part in self.text.parts.values()]
+        return [*sizes, len(self.text.symbols), self.text.crc]
+
+    def save_model(self, folder: Path, step: int, evaluation: TextLoss | None) -> None:
+        """Write the current model, including facts about its training."""
+        train = self.text.parts["train"]
+        training: dict[str, object] = {
+            "program": f"elmo-torch {__version__}",
+            "symbols": len(train.ids),
+            "text_symbols": self.text.n_symbols,
+            "text_crc": self.text.crc,
+            "steps": step,
+            "epochs": step / self.steps_per_epoch,
+        }
+        if evaluation is not None:
+            training["held_out"] = evaluation.values()
+        with self._evaluated_weights():
+            write_model(RecurrentModel(self.network, self.text.symbols, training), folder)
+
+    def result(self, state: RunState, note: str) -> LMTrainResult:
+        """Return the result of the run."""
+        return LMTrainResult(
+            out=self.config.out,
+            step=state.step,
+            n_steps=self.n_steps,
+            seconds=state.seconds,
+            best=self.evaluation(state.best) if state.best else None,
+            note=note,
+        )

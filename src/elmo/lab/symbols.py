@@ -1,0 +1,130 @@
+"""The symbols of a language model (characters, bytes or words) and their ids.
+
+Id 0 is `<UNK>` for characters and words that are not symbols, and for the word `<unk>`, with which
+benchmarks replace rare words. Bytes have no unknown symbol: the id
+of a byte is its value.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.config.language_models import SymbolConfig, Unit
+from elmo.text.characters import END_TOKEN, N_CODE_POINTS
+from elmo.text.tokenizer import get_tokenizer, replace_surrogates
+from elmo.text.vocabulary import UNKNOWN
+
+# Written for unknown words in the Penn Treebank, WikiText and other benchmarks.
+BENCHMARK_UNKNOWN = "<unk>"
+Ids = NDArray[np.int32]
+
+N_BYTES = 256
+SPECIAL_WORDS = (UNKNOWN, BENCHMARK_UNKNOWN, END_TOKEN)
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The symbols of a language model.
+
+    Attributes:
+        unit: "characters", "bytes" or "words".
+        names: Characters or words in the order of their ids, starting with `<UNK>`; empty for
+            bytes. Words include `</S>`, the end of a line.
+        tokenizer: Tokenizer that splits a line into words.
+    """
+
+    unit: Unit
+    names: tuple[str, ...] = ()
+    tokenizer: str = "whitespace"
+
+    @classmethod
+    def of_text(cls, texts: Sequence[str], config: SymbolConfig) -> "Symbols":
+        """Collect the symbols of texts, sorted by frequency.
+
+        Args:
+            texts: For characters all texts, because a split at a fixed position must not decide
+                whether a letter is known. For words the training text.
+            config: Unit, and limits on the number of symbols.
+        """
+        if config.unit == "bytes":
+            return cls("bytes")
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(_words(text, config.tokenizer) if config.unit == "words" else text)
+        # `most_common` keeps the order of the text for equal counts.
+        names = [name for name, count in counts.most_common() if count >= config.min_count]
+        if config.unit == "words":
+            names = [name for name in names if name not in SPECIAL_WORDS]
+            names = [END_TOKEN, *names[: config.vocab_size]]
+        return cls(config.unit, (UNKNOWN, *names), config.tokenizer)
+
+    def __len__(self) -> int:
+        """Return the number of symbols, including `<UNK>`."""
+        return N_BYTES if self.unit == "bytes" else len(self.names)
+
+    @property
+    def unknown(self) -> int | None:
+        """Id of `<UNK>`; None for bytes."""
+        return None if self.unit == "bytes" else 0
+
+    @property
+    def end(self) -> int | None:
+        """Id of the end of a line; None for bytes, and for characters without line breaks."""
+        if self.unit == "bytes":
+            return ord("\n")
+        return self._ids.get(END_TOKEN if self.unit == "words" else "\n")
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def _id_of_code_point(self) -> Ids:
+        table = np.zeros(N_CODE_POINTS, dtype=np.int32)
+        for number, name in enumerate(self.names[1:], start=1):
+            table[ord(name)] = number
+        return table
+
+    def encode(self, text: str) -> Ids:
+        """Return the ids of a text.
+
+        The words of each line are followed by `</S>`; the last line only if it ends with a line
+        break.
+        """
+        if self.unit == "bytes":
+            data = text.encode("utf-8", "surrogateescape")
+            return np.frombuffer(data, dtype=np.uint8).astype(np.int32)
+        if self.unit == "characters":
+            code_points = replace_surrogates(text).encode("utf-32-le")
+            return self._id_of_code_point[np.frombuffer(code_points, dtype=np.uint32)]
+        ids = (self._ids.get(word, 0) for word in _words(text, self.tokenizer))
+        return np.fromiter(ids, dtype=np.int32)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids. Bytes that are not UTF-8 become replacement characters."""
+        if self.unit == "bytes":
+            return bytes(ids).decode("utf-8", "replace")
+        names = [self.names[number] for number in ids]
+        if self.unit == "characters":
+            return "".join(names)
+        lines: list[list[str]] = [[]]
+        for name in names:
+            if name == END_TOKEN:
+                lines.append([])
+            else:
+                lines[-1].append(name)
+        return "\n".join(" ".join(words) for words in lines)
+
+
+def _words(text: str, tokenizer: str) -> Iterable[str]:
+    """Yield the words of each line, followed by `</S>`; not after text without a line break."""
+    tokenize = get_tokenizer(tokenizer).words
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        yield from tokenize(line)
+        if number < len(lines):
+            yield END_TOKEN

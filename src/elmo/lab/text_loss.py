@@ -1,0 +1,156 @@
+"""Loss of a language model on a text: nats, bits per character and perplexity."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.config.language_models import Unit
+from elmo.lab.recurrent_network import RecurrentNetwork
+from elmo.lab.symbol_text import TextPart
+from elmo.lab.symbols import Ids, Symbols
+
+# Batch rows, steps per segment, and steps that a row reads before its first prediction counts.
+ROWS, UNROLL, WARM_UP = 32, 256, 512
+
+Watch = Callable[[Iterable[Tensor], int], Iterator[Tensor]]
+
+
+@dataclass(frozen=True)
+class TextLoss:
+    """Loss of a language model on a text.
+
+    Attributes:
+        nats: Mean -ln p per predicted symbol.
+        n_symbols: Number of predicted symbols.
+        n_characters: Number of characters of the text, including spaces and line breaks.
+        unit: What the model predicts.
+        unknown_rate: Share of symbols that were predicted as `<UNK>`.
+    """
+
+    nats: float
+    n_symbols: int
+    n_characters: int
+    unit: Unit
+    unknown_rate: float
+
+    @property
+    def perplexity(self) -> float:
+        """Perplexity per symbol."""
+        return math.exp(min(self.nats, 700.0))
+
+    @property
+    def bits_per_character(self) -> float:
+        """Total bits divided by the number of characters; for bytes, bits per byte."""
+        return self.nats * self.n_symbols / max(1, self.n_characters) / math.log(2.0)
+
+    @property
+    def rank(self) -> float:
+        """Score by which models are compared; lower is better."""
+        return self.nats
+
+    def values(self) -> dict[str, float]:
+        """Return all figures by name."""
+        return {
+            "nats": self.nats,
+            "bits_per_character": self.bits_per_character,
+            "perplexity": self.perplexity,
+        }
+
+    def line(self) -> str:
+        """Return the figures as one line of text."""
+        per = "byte" if self.unit == "bytes" else "character"
+        text = f"{self.nats:.4f} nats per {self.unit.removesuffix('s')}, "
+        text += f"{self.bits_per_character:.4f} bits per {per}, perplexity {self.perplexity:,.2f}"
+        if self.unknown_rate:
+            text += f", {self.unknown_rate:.2%} <UNK>"
+        return text
+
+
+def text_loss(
+    network: RecurrentNetwork,
+    symbols: Symbols,
+    part: TextPart,
+    *,
+    rows: int = ROWS,
+    unroll: int = UNROLL,
+    carry: bool = True,
+    watch: Watch | None = None,
+) -> TextLoss:
+    """Return the loss of a network on a text.
+
+    The state is carried through the text. To predict in parallel, the text is divided into rows;
+    each row first reads some of the text before it.
+
+    Args:
+        network: The network, in evaluation mode.
+        symbols: Its symbols.
+        part: The text.
+        rows: Number of batch rows.
+        unroll: Number of time steps at a time.
+        carry: Whether the state is carried over; otherwise it is zero every `unroll` steps.
+        watch: Function that wraps the iterable of losses, to show progress.
+    """
+    inputs, targets = predictions(part.ids, symbols)
+    losses = _losses(network, inputs, targets, rows, unroll, carry)
+    n_segments = math.ceil(math.ceil(len(targets) / min(rows, len(targets))) / unroll)
+    total = torch.zeros((), dtype=torch.float64, device=network.recurrent_layers()[0].bias_ih.device)
+    for values in losses if watch is None else watch(losses, n_segments):
+        total += values.double().sum()
+    return TextLoss(
+        float(total) / len(targets),
+        len(targets),
+        part.n_characters,
+        symbols.unit,
+        part.unknown_rate if symbols.unknown is not None else 0.0,
+    )
+
+
+def predictions(ids: Ids, symbols: Symbols) -> tuple[Ids, Ids]:
+    """Return the inputs and targets of a text; its first symbol is predicted after a line break.
+
+    Without a symbol for line breaks, the first symbol is not predicted.
+    """
+    if symbols.end is None:
+        return ids[:-1], ids[1:]
+    return np.concatenate([[np.int32(symbols.end)], ids[:-1]]).astype(np.int32), ids
+
+
+@torch.no_grad()
+def _losses(
+    network: RecurrentNetwork, inputs: Ids, targets: Ids, rows: int, unroll: int, carry: bool
+) -> Iterator[Tensor]:
+    """Yield the losses of all predictions, one segment of all rows after another."""
+    device = network.recurrent_layers()[0].bias_ih.device
+    vectors = network.input_vectors()
+    rows = min(rows, len(targets))
+    length = math.ceil(len(targets) / rows)
+    warm_up = WARM_UP if carry and rows > 1 else 0
+    begins = length * np.arange(rows)
+
+    def segment(first: int, last: int) -> tuple[Tensor, Tensor, Tensor]:
+        positions = begins + np.arange(first, last)[:, None]
+        valid = positions < np.minimum(begins + length, len(targets))
+        positions = positions.clip(0, len(targets) - 1)
+        x, y = (torch.from_numpy(ids[positions].astype(np.int64)) for ids in (inputs, targets))
+        return x.to(device), y.to(device), torch.from_numpy(valid).to(device)
+
+    state = network.zero_state(rows)
+    for first in range(-warm_up, 0, unroll):
+        x, _, _ = segment(first, min(first + unroll, 0))
+        state = network(vectors, x, state).state
+    if warm_up:
+        # There is no text before the first row.
+        for value in (*state.h, *state.c):
+            value[0] = 0.0
+    for first in range(0, length, unroll):
+        x, y, valid = segment(first, min(first + unroll, length))
+        if not carry:
+            state = network.zero_state(rows)
+        output = network(vectors, x, state)
+        state = output.state
+        losses = network.losses(output.hidden.flatten(0, 1), y.flatten(), vectors)
+        yield losses[valid.flatten()]

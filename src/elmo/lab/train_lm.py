@@ -1,0 +1,62 @@
+"""The `lm train` command: creates a recurrent language model for a text and trains it."""
+
+import dataclasses
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from elmo.config.language_models import LMTrainConfig, RecurrentModelConfig
+from elmo.errors import interruption_note
+from elmo.lab.recurrent_network import RecurrentNetwork
+from elmo.lab.recurrent_trainable import RecurrentTrainingJob
+from elmo.lab.symbol_text import SymbolText, read_training_text
+from elmo.lab.train_lm_result import LMTrainResult
+from elmo.model.initialization import bias_from_counts
+from elmo.text.characters import fitted_width
+from elmo.train.devices import check_packages
+from elmo.train.loop import train
+from elmo.train.run_folder import kept_after_interruption
+
+
+def train_lm(config: LMTrainConfig) -> LMTrainResult:
+    """Train a recurrent language model on a text."""
+    check_packages(config.run)
+    text = read_training_text(config)
+    with interruption_note(partial(kept_after_interruption, config)):
+        return train(training_job(config, text))
+
+
+def training_job(config: LMTrainConfig, text: SymbolText) -> RecurrentTrainingJob:
+    """Create a newly initialized network for a text, and return the training job."""
+    counts = np.bincount(text.parts["train"].ids, minlength=len(text.symbols))
+    width = 0
+    if config.network.word_input == "characters":
+        width = max(
+            fitted_width(text.symbols.names, map(int, counts), "bytes"),
+            *(width for width, _ in config.network.filters),
+        )
+    shape = RecurrentModelConfig(
+        unit=config.symbols.unit,
+        n_symbols=len(text.symbols),
+        network=config.network,
+        tokenizer=config.symbols.tokenizer,
+        max_characters=width,
+        softmax_cutoffs=_cutoffs(config, len(text.symbols)),
+    )
+    network = RecurrentNetwork(
+        config=shape, regularization=config.regularization, kernel=config.run.kernel
+    )
+    network.initialize(config.run.seed)
+    network.set_symbols(text.symbols)
+    if config.loss.unigram_bias:
+        network.set_bias(torch.from_numpy(counts))
+    return RecurrentTrainingJob(config, text, network)
+
+
+def _cutoffs(config: LMTrainConfig, n_symbols: int) -> tuple[int, ...]:
+    """Return the cutoffs of an adaptive softmax that are below the number of symbols."""
+    if config.loss.softmax != "adaptive":
+        return ()
+    return tuple(cutoff for cutoff in config.loss.cutoffs if cutoff < n_symbols)
