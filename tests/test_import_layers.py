@@ -22,7 +22,7 @@ LAYERS = [
     ["inference"],
     ["evaluate"],
     ["embed", "train"],
-    ["compat", "tasks"],
+    ["compat", "lab", "tasks"],
     ["demo"],
     ["cli"],
     ["__init__", "__main__"],
