@@ -90,11 +90,12 @@ def test_characters_are_counted_for_bits_per_character(tmp_path):
     assert as_bytes.parts["train"].n_characters == 20
 
 
-def test_checksum_identifies_the_text_not_the_split(tmp_path):
+def test_fingerprint_identifies_the_text_not_the_split(tmp_path):
     path = write(tmp_path, "abcd" * 20)
     first = read_training_text(config(path))
     other = read_training_text(config(path, valid_fraction=0.5))
-    assert (first.crc, first.n_symbols) == (other.crc, other.n_symbols)
+    assert first.fingerprint == other.fingerprint
+    assert first.parts["valid"].fingerprint != other.parts["valid"].fingerprint
 
 
 @pytest.mark.parametrize(

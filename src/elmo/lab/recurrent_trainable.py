@@ -20,7 +20,7 @@ from elmo.lab.recurrent_folder import RecurrentModel, write_model
 from elmo.lab.recurrent_network import NetworkOutput, RecurrentNetwork
 from elmo.lab.symbol_text import SymbolText
 from elmo.lab.text_loss import TextLoss, text_loss
-from elmo.lab.text_streams import TextSegment, TextStreams
+from elmo.lab.text_streams import StreamSegment, TextStreams
 from elmo.lab.train_lm_result import LMTrainResult
 from elmo.lab.weight_averages import WeightAverages
 from elmo.model.losses import draw_candidates, log_expected_count, sampled_losses
@@ -127,7 +127,7 @@ class RecurrentTrainable:
             yield self._batch(self.streams.segment(number))
             number += 1
 
-    def _batch(self, segment: TextSegment) -> RecurrentBatch:
+    def _batch(self, segment: StreamSegment) -> RecurrentBatch:
         """Convert a segment; with input from characters, only its distinct words are encoded."""
         words, index = np.zeros(0, dtype=np.int64), segment.inputs
         if self.network.encoder is not None and not self.config.network.tied:
@@ -344,7 +344,7 @@ class RecurrentTrainable:
 
     def _fingerprint(self) -> list[int]:
         sizes = [len(part.ids) for part in self.text.parts.values()]
-        return [*sizes, len(self.text.symbols), self.text.crc]
+        return [*sizes, len(self.text.symbols), self.text.fingerprint.crc]
 
     def save_model(self, folder: Path, step: int, evaluation: TextLoss | None) -> None:
         """Write the current model, including facts about its training."""
@@ -352,8 +352,6 @@ class RecurrentTrainable:
         training: dict[str, object] = {
             "program": f"elmo-torch {__version__}",
             "symbols": len(train.ids),
-            "text_symbols": self.text.n_symbols,
-            "text_crc": self.text.crc,
             "steps": step,
             "epochs": step / self.steps_per_epoch,
         }

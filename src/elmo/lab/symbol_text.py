@@ -1,6 +1,5 @@
 """Reads the text of a language model, splits it, and converts it to symbol ids."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from elmo.corpus.compressed_files import READ_ERRORS, decompressed
 from elmo.corpus.text_sources import resolve
 from elmo.errors import ConfigError, InputError
 from elmo.lab.symbols import Ids, Symbols
+from elmo.lab.text_fingerprint import TextFingerprint, text_fingerprint
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 
 # A model of fewer symbols than this cannot be trained and evaluated in a meaningful way.
@@ -25,10 +25,12 @@ class TextPart:
         ids: Symbol ids.
         n_characters: Number of characters, including spaces and line breaks. For bytes the number
             of bytes.
+        fingerprint: Fingerprint of the part, by which a known part is recognized.
     """
 
     ids: Ids
     n_characters: int
+    fingerprint: TextFingerprint
 
     @property
     def unknown_rate(self) -> float:
@@ -43,14 +45,12 @@ class SymbolText:
     Attributes:
         symbols: The symbols.
         parts: Ids by part: "train", and "valid" and "test" if there is held-out text.
-        n_symbols: Number of symbols in all parts.
-        crc: CRC-32 of the UTF-8 bytes of all parts, in this order. It identifies a known text.
+        fingerprint: Fingerprint of all parts together, by which a known text is recognized.
     """
 
     symbols: Symbols
     parts: Mapping[str, TextPart]
-    n_symbols: int
-    crc: int
+    fingerprint: TextFingerprint
 
 
 def read_training_text(config: LMTrainConfig) -> SymbolText:
@@ -73,16 +73,14 @@ def read_training_text(config: LMTrainConfig) -> SymbolText:
     symbols = Symbols.of_text(list(known), options)
     parts = {name: text_part(text, symbols) for name, text in texts.items()}
     _check(parts, config)
-    crc = 0
-    for text in texts.values():
-        crc = zlib.crc32(text.encode("utf-8", "surrogateescape"), crc)
-    return SymbolText(symbols, parts, sum(len(part.ids) for part in parts.values()), crc)
+    return SymbolText(symbols, parts, text_fingerprint(texts.values(), options.unit))
 
 
 def text_part(text: str, symbols: Symbols) -> TextPart:
     """Convert a text to symbol ids."""
     ids = symbols.encode(text)
-    return TextPart(ids, len(ids) if symbols.unit == "bytes" else len(text))
+    n_characters = len(ids) if symbols.unit == "bytes" else len(text)
+    return TextPart(ids, n_characters, text_fingerprint([text], symbols.unit))
 
 
 def read_text_files(files: Sequence[str], options: SymbolConfig) -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from elmo.config.language_models import Unit
+from elmo.lab import loss_measures
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.symbol_text import TextPart
 from elmo.lab.symbols import Ids, Symbols
@@ -40,12 +41,17 @@ class TextLoss:
     @property
     def perplexity(self) -> float:
         """Perplexity per symbol."""
-        return math.exp(min(self.nats, 700.0))
+        return loss_measures.perplexity(self.nats)
 
     @property
     def bits_per_character(self) -> float:
         """Total bits divided by the number of characters; for bytes, bits per byte."""
-        return self.nats * self.n_symbols / max(1, self.n_characters) / math.log(2.0)
+        return loss_measures.bits_per_character(self.nats, self.characters_per_symbol)
+
+    @property
+    def characters_per_symbol(self) -> float:
+        """Mean number of characters per predicted symbol."""
+        return self.n_characters / self.n_symbols
 
     @property
     def rank(self) -> float:

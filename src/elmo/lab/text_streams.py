@@ -10,7 +10,7 @@ from elmo.lab.symbols import Ids
 
 
 @dataclass(frozen=True)
-class TextSegment:
+class StreamSegment:
     """Consecutive steps of all streams.
 
     Attributes:
@@ -39,7 +39,7 @@ class TextStreams:
         self.unroll = min(config.unroll, self.stream_length)
         self.segments_per_epoch = self.stream_length // self.unroll
 
-    def segment(self, number: int) -> TextSegment:
+    def segment(self, number: int) -> StreamSegment:
         """Return a segment by its number, counted from 0 over all epochs."""
         epoch, place = divmod(number, self.segments_per_epoch)
         begin = place * self.unroll
@@ -48,4 +48,4 @@ class TextStreams:
         rows = begin + self.stream_length * np.arange(self.n_rows)
         positions = rows + np.arange(self.unroll + 1)[:, None]
         window = self.ids[positions % len(self.ids)].astype(np.int64)
-        return TextSegment(window[:-1], window[1:], place == 0)
+        return StreamSegment(window[:-1], window[1:], place == 0)

@@ -9,9 +9,13 @@ import torch
 
 from elmo.config.language_models import LMTrainConfig, RecurrentModelConfig
 from elmo.errors import interruption_note
+from elmo.kernels.device import default_device
+from elmo.lab.loss_comparison import compare_loss
+from elmo.lab.recurrent_folder import MODEL, read_model
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.recurrent_trainable import RecurrentTrainingJob
 from elmo.lab.symbol_text import SymbolText, read_training_text
+from elmo.lab.text_loss import text_loss
 from elmo.lab.train_lm_result import LMTrainResult
 from elmo.model.initialization import bias_from_counts
 from elmo.text.characters import fitted_width
@@ -25,7 +29,22 @@ def train_lm(config: LMTrainConfig) -> LMTrainResult:
     check_packages(config.run)
     text = read_training_text(config)
     with interruption_note(partial(kept_after_interruption, config)):
-        return train(training_job(config, text))
+        result = train(training_job(config, text))
+    # Without held-out text there is nothing to compare; a dry run has no model.
+    return result if result.best is None or not result.step else _compared(result, text)
+
+
+def _compared(result: LMTrainResult, text: SymbolText) -> LMTrainResult:
+    """Evaluate the best model on the test text, and compare its loss with others."""
+    folder = Path(result.out) / MODEL
+    assert result.best is not None
+    losses = {"valid": result.best}
+    if "test" in text.parts:
+        model = read_model(folder, default_device())
+        losses["test"] = text_loss(model.network, model.symbols, text.parts["test"])
+    comparison = compare_loss(text, losses)
+    comparison.write(folder)
+    return dataclasses.replace(result, test=losses.get("test"), comparison=comparison.table())
 
 
 def training_job(config: LMTrainConfig, text: SymbolText) -> RecurrentTrainingJob:

@@ -1,0 +1,105 @@
+"""Compares the loss of a trained model with n-gram models and published losses on its text."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmo.config.language_models import Unit
+from elmo.errors import FormatError
+from elmo.files import atomic_path
+from elmo.lab.loss_table import loss_table
+from elmo.lab.ngram_baseline import ngram_losses
+from elmo.lab.published_losses import known_text, published_losses
+from elmo.lab.symbol_text import SymbolText
+from elmo.lab.text_fingerprint import TextFingerprint
+from elmo.lab.text_loss import TextLoss
+
+FILE = "comparison.json"
+MAX_ORDER = 6
+# An n-gram model needs about 50 bytes of memory per symbol of its training text.
+MAX_NGRAM_SYMBOLS = 20_000_000
+
+
+@dataclass(frozen=True)
+class LossComparison:
+    """Loss of a model on a part of its text, with the losses it is compared with.
+
+    Attributes:
+        nats: Loss of the model per symbol.
+        unit: What the model predicts.
+        part: Name of the part of the text.
+        characters_per_symbol: Mean number of characters per symbol of the part.
+        ngrams: Losses of n-gram models of orders 1, 2, ... with the same training text.
+        text_symbols: Number of symbols of the whole text.
+        text_crc: Checksum of the whole text.
+        note: What limits the comparison; empty if nothing does.
+    """
+
+    nats: float
+    unit: Unit
+    part: str
+    characters_per_symbol: float
+    ngrams: tuple[float, ...]
+    text_symbols: int
+    text_crc: int
+    note: str = ""
+
+    def table(self) -> str:
+        """Return a table of losses, lowest first."""
+        fingerprint = TextFingerprint(self.text_symbols, self.text_crc)
+        table = loss_table(
+            self.nats,
+            self.unit,
+            self.ngrams,
+            published_losses(fingerprint, self.unit),
+            self.part,
+            self.characters_per_symbol,
+        )
+        return f"{table}\n{self.note}" if self.note else table
+
+    def write(self, folder: Path) -> None:
+        """Write the comparison to a model folder."""
+        with atomic_path(folder / FILE) as partial:
+            partial.write_text(json.dumps(dataclasses.asdict(self), indent=1), encoding="utf-8")
+
+
+def read_comparison(folder: Path) -> LossComparison | None:
+    """Read the comparison in a model folder, if there is one."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return LossComparison(**{**content, "ngrams": tuple(content["ngrams"])})
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise FormatError(f"{path} is damaged: {error}") from None
+
+
+def compare_loss(text: SymbolText, losses: Mapping[str, TextLoss]) -> LossComparison:
+    """Compare the loss of a model with others.
+
+    Args:
+        text: The text of the model.
+        losses: Losses by part. The test text is compared if it is one of them, else the validation
+            text.
+    """
+    name = "test" if "test" in losses else "valid"
+    part, train, loss = text.parts[name], text.parts["train"].ids, losses[name]
+    note = ""
+    if len(train) > MAX_NGRAM_SYMBOLS:
+        note = f"The n-gram models read only the last {MAX_NGRAM_SYMBOLS:,} symbols for training."
+        train = train[-MAX_NGRAM_SYMBOLS:]
+    known = known_text(text.fingerprint, text.symbols.unit)
+    label = None if known is None else known.split_name(part.fingerprint)
+    return LossComparison(
+        nats=loss.nats,
+        unit=text.symbols.unit,
+        part=label or ("validation" if name == "valid" else name),
+        characters_per_symbol=loss.characters_per_symbol,
+        ngrams=tuple(ngram_losses(train, part.ids, len(text.symbols), MAX_ORDER)),
+        text_symbols=text.fingerprint.n_symbols,
+        text_crc=text.fingerprint.crc,
+        note=note,
+    )
