@@ -325,3 +325,34 @@ class LMTrainConfig:
             self.valid or self.symbols.valid_fraction
         ):
             raise ConfigError("average: triggered needs held-out text.")
+
+
+@dataclass(frozen=True)
+class LMCompareConfig(LMTrainConfig):
+    """Train language models with several cells, depths and widths, and compare them.
+
+    Every combination is trained with the same options in a subfolder of --out. Finished runs are
+    not repeated, so the same command resumes an interrupted comparison.
+
+    Examples:
+      elmo lm compare shakespeare.txt --out grid --cells '[rnn, gru, lstm]' --depths '[1, 2, 3]'
+      elmo lm compare linux.c --out grid --config char-small --widths '[64, 128, 256]'
+    """
+
+    cells: tuple[Cell, ...] = ("rnn", "gru", "lstm")
+    """Cells to compare."""
+    depths: tuple[int, ...] = (1, 2, 3)
+    """Numbers of layers to compare."""
+    widths: tuple[int, ...] = (128,)
+    """Numbers of hidden units per layer to compare."""
+
+    def __post_init__(self) -> None:
+        """Validate the lists."""
+        super().__post_init__()
+        for name in ("cells", "depths", "widths"):
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values):
+                raise ConfigError(f"{name} must have at least one value, and each only once.")
+        for name in ("depths", "widths"):
+            if min(getattr(self, name)) < 1:
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")

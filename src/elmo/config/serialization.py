@@ -337,9 +337,12 @@ def leaves(
 @cache
 def field_help(cls: type) -> dict[str, str]:
     """Return the docstring below each field of a config dataclass, by field name."""
+    texts: dict[str, str] = {}
+    for base in cls.__bases__:
+        if dataclasses.is_dataclass(base):
+            texts |= field_help(base)
     tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(tree, ast.ClassDef)
-    texts: dict[str, str] = {}
     for statement, below in zip(tree.body, tree.body[1:], strict=False):
         if (
             isinstance(statement, ast.AnnAssign)

@@ -1,6 +1,7 @@
 """Plots the training loss and the held-out metrics of a run.
 
-For language models the metrics are perplexities; for other models, all logged metrics are plotted.
+For bidirectional language models the metrics are perplexities, for recurrent language models nats;
+for other models, all logged metrics are plotted.
 """
 
 import logging
@@ -18,6 +19,8 @@ FILE_NAME = "curves.png"
 SMOOTHING = 0.02
 # Perplexities of a language model's evaluations, and their colors.
 PERPLEXITIES = {"forward": "tab:blue", "backward": "tab:orange", "mean": "tab:gray"}
+# Loss of a recurrent language model, which the training loss can be compared with.
+NATS = "nats"
 # Fields of an evaluation event that are not metrics to draw.
 NON_SCORES = frozenset(("kind", "step", "time", "loss"))
 
@@ -30,7 +33,8 @@ def draw_curves(folder: Path) -> Path | None:
     """Plot the events in `log.jsonl` to `curves.png`; return None without matplotlib.
 
     The left panel shows the training loss. The right panel shows the perplexities `forward`,
-    `backward` and `mean` from the evaluations or, for other models, all metrics except `loss`.
+    `backward` and `mean` or the `nats` from the evaluations or, for other models, all metrics
+    except `loss`.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -45,8 +49,11 @@ def draw_curves(folder: Path) -> Path | None:
     figure = Figure(figsize=(10, 4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    _draw_loss(left, losses, "nats per token, both directions" if is_language_model else "loss")
-    if is_language_model:
+    unit = "nats per token, both directions" if is_language_model else "loss"
+    _draw_loss(left, losses, "nats per symbol" if NATS in metrics else unit)
+    if NATS in metrics:
+        _draw_nats(right, metrics[NATS])
+    elif is_language_model:
         _draw_perplexity(right, {n: points for n, points in metrics.items() if n in PERPLEXITIES})
     else:
         _draw_scores(right, metrics)
@@ -101,6 +108,15 @@ def _draw_perplexity(axes: Any, perplexities: dict[str, Points]) -> None:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
             axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter("{x:,g}")
+    _finish(axes)
+
+
+def _draw_nats(axes: Any, points: Points) -> None:
+    steps, values = zip(*points, strict=True)
+    axes.set_title("loss on held-out text")
+    axes.set_ylabel("nats per symbol")
+    axes.plot(steps, values, "o-", markersize=3, label=f"best {min(values):.4f}")
+    axes.legend(frameon=False)
     _finish(axes)
 
 

@@ -1,0 +1,158 @@
+"""The `lm compare` command: trains a grid of models, and compares them in a table and curves."""
+
+import dataclasses
+import itertools
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmo.config.language_models import LMCompareConfig, LMTrainConfig
+from elmo.errors import ConfigError
+from elmo.files import atomic_path
+from elmo.installation import install_command
+from elmo.lab.recurrent_folder import read_model
+from elmo.lab.train_lm import train_lm
+from elmo.progress import duration
+from elmo.train.report import read_log
+
+logger = logging.getLogger(__name__)
+
+TABLE, FIGURES, CURVES = "comparison.md", "comparison.json", "comparison.png"
+# Line style by depth; the color shows the cell.
+STYLES = ("-", "--", ":", "-.")
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """Result of one model of the grid.
+
+    Attributes:
+        name: Name of its folder.
+        cell: Cell of the network.
+        n_layers: Number of layers.
+        hidden_dim: Number of hidden units per layer.
+        n_weights: Number of weights.
+        nats: Best loss on the held-out text, per symbol.
+        bits_per_character: The same in bits per character.
+        seconds: Training time.
+    """
+
+    name: str
+    cell: str
+    n_layers: int
+    hidden_dim: int
+    n_weights: int
+    nats: float
+    bits_per_character: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """Results of all models of a grid; `str()` returns a table.
+
+    Attributes:
+        out: Folder with the runs, the table and the curves.
+        runs: The runs, in the order of the grid.
+    """
+
+    out: str
+    runs: tuple[ComparedRun, ...]
+
+    def __str__(self) -> str:
+        """Return the runs as a Markdown table, the best first."""
+        lines = [
+            "| cell | layers | units | weights | nats | bits per character | time |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
+        ]
+        lines += [
+            f"| {run.cell} | {run.n_layers} | {run.hidden_dim} | {run.n_weights:,} | "
+            f"{run.nats:.4f} | {run.bits_per_character:.4f} | {duration(run.seconds)} |"
+            for run in sorted(self.runs, key=lambda run: run.nats)
+        ]
+        return "\n".join(lines)
+
+
+def compare_lm(config: LMCompareConfig) -> CompareResult:
+    """Train all models of a grid and compare them on the held-out text."""
+    if not config.valid and not config.symbols.valid_fraction:
+        raise ConfigError("A comparison needs held-out text. Set --valid or --valid-fraction.")
+    if config.run.dry_run:
+        raise ConfigError("lm compare has no dry run. Use elmo lm train --dry-run for one model.")
+    runs = []
+    for cell, n_layers, hidden_dim in itertools.product(config.cells, config.depths, config.widths):
+        name = f"{cell}-{n_layers}x{hidden_dim}"
+        options = {
+            field.name: getattr(config, field.name) for field in dataclasses.fields(LMTrainConfig)
+        }
+        options["out"] = str(Path(config.out) / name)
+        options["network"] = dataclasses.replace(
+            config.network, cell=cell, n_layers=n_layers, hidden_dim=hidden_dim
+        )
+        logger.info("training %s", name)
+        result = train_lm(LMTrainConfig(**options))
+        assert result.best is not None
+        network = read_model(options["out"]).network
+        runs.append(
+            ComparedRun(
+                name=name,
+                cell=cell,
+                n_layers=n_layers,
+                hidden_dim=hidden_dim,
+                n_weights=sum(value.numel() for value in network.parameters()),
+                nats=result.best.nats,
+                bits_per_character=result.best.bits_per_character,
+                seconds=result.seconds,
+            )
+        )
+    compared = CompareResult(config.out, tuple(runs))
+    _write(compared)
+    return compared
+
+
+def _write(result: CompareResult) -> None:
+    folder = Path(result.out)
+    with atomic_path(folder / TABLE) as partial:
+        partial.write_text(f"{result}\n", encoding="utf-8")
+    with atomic_path(folder / FIGURES) as partial:
+        content = [dataclasses.asdict(run) for run in result.runs]
+        partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    _draw(result)
+
+
+def _draw(result: CompareResult) -> None:
+    """Draw the held-out losses of all runs over their steps."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        logger.warning("%s needs matplotlib: %s", CURVES, install_command("train"))
+        return
+    figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    cells = list(dict.fromkeys(run.cell for run in result.runs))
+    widths = list(dict.fromkeys(run.hidden_dim for run in result.runs))
+    for run in result.runs:
+        points = [
+            (event["step"], event["nats"])
+            for event in read_log(Path(result.out) / run.name)
+            if event["kind"] == "evaluation" and event.get("nats") is not None
+        ]
+        steps, losses = zip(*points, strict=True)
+        axes.plot(
+            steps,
+            losses,
+            STYLES[(run.n_layers - 1) % len(STYLES)],
+            color=f"C{cells.index(run.cell)}",
+            linewidth=1 + widths.index(run.hidden_dim),
+            label=f"{run.name}, {run.nats:.3f}",
+        )
+    axes.set_xlabel("step")
+    axes.set_ylabel("nats per symbol on held-out text")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize="small")
+    with atomic_path(Path(result.out) / CURVES) as partial:
+        figure.savefig(partial, format="png")
