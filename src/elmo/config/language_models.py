@@ -1,5 +1,6 @@
 """Config classes of recurrent language models over characters, bytes or words (`elmo lm`)."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -254,6 +255,42 @@ class TextSampleConfig:
             raise ConfigError(
                 f"sample_temperature must be 0 or more (got {self.sample_temperature})."
             )
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """How symbols are drawn from the probabilities of a language model."""
+
+    length: int = 500
+    """Number of symbols to write: characters, bytes, or words and line breaks."""
+    temperature: float = 1.0
+    """Divisor of the logits. Below 1, likely symbols become more likely; 0 always writes the most
+    likely symbol."""
+    top_k: int | None = None
+    """Only draw from this number of most likely symbols."""
+    top_p: float | None = None
+    """Only draw from the most likely symbols that together have this probability, after --top-k."""
+    seed: int = 1
+    """Seed of the random numbers. The same seed writes the same text."""
+    stop: str | None = None
+    """String before which the text ends. It is searched for after the prompt."""
+
+    def __post_init__(self) -> None:
+        """Validate numbers."""
+        for name in ("length", "seed"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be 0 or more (got {getattr(self, name)}).")
+        if not 0.0 <= self.temperature < math.inf:
+            raise ConfigError(
+                f"temperature must be 0 or more (got {self.temperature}). 0 writes the most likely "
+                "symbols."
+            )
+        if self.top_k is not None and self.top_k < 1:
+            raise ConfigError(f"top_k must be at least 1 (got {self.top_k}).")
+        if self.top_p is not None and not 0.0 < self.top_p <= 1.0:
+            raise ConfigError(f"top_p must be above 0 and at most 1 (got {self.top_p}).")
+        if self.stop == "":
+            raise ConfigError("stop must not be empty. Omit it to write the whole length.")
 
 
 @dataclass(frozen=True)

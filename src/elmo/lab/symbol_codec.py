@@ -1,0 +1,105 @@
+"""Conversion between text and the symbols of a recurrent language model, for generation."""
+
+import codecs
+import logging
+
+from elmo.errors import listing
+from elmo.lab.stop_string import StopString
+from elmo.lab.symbols import SPECIAL_WORDS, Symbols
+from elmo.text.characters import END_TOKEN
+from elmo.text.tokenizer import get_tokenizer, replace_surrogates
+
+logger = logging.getLogger(__name__)
+
+
+class SymbolCodec:
+    """Implementation of `TextCodec` for characters, bytes and words.
+
+    A prompt is read as the beginning of a line: after a line break, as in `predictions`. Without a
+    symbol for line breaks, an empty prompt is replaced by the most frequent symbol.
+    """
+
+    def __init__(self, symbols: Symbols) -> None:
+        """Set the symbols."""
+        self.symbols = symbols
+
+    @property
+    def excluded(self) -> tuple[int, ...]:
+        """`<UNK>`, which is not text."""
+        return () if self.symbols.unknown is None else (self.symbols.unknown,)
+
+    def prompt_ids(self, prompt: str) -> list[int]:
+        """Return the symbols of a prompt after a line break; warn about unknown ones."""
+        ids = self.symbols.encode(prompt).tolist()
+        if self.symbols.unknown is not None and self.symbols.unknown in ids:
+            names = unknown_names(prompt, self.symbols)
+            if names:
+                logger.warning(
+                    "The prompt contains %s that the model does not know: %s. They are read as "
+                    "<UNK>.",
+                    self.symbols.unit,
+                    listing([repr(name) for name in names], 10),
+                )
+        if self.symbols.end is not None:
+            return [self.symbols.end, *ids]
+        # Symbols are sorted by frequency, and the first is <UNK>.
+        return ids or [min(1, len(self.symbols) - 1)]
+
+    def writer(self, prompt: str, stop: str | None) -> "SymbolWriter":
+        """Return a writer of the text after a prompt."""
+        return SymbolWriter(self.symbols, prompt, stop)
+
+
+def unknown_names(text: str, symbols: Symbols) -> list[str]:
+    """Return the distinct characters or words of a text that are not symbols, in text order."""
+    if symbols.unit == "bytes":
+        return []
+    parts = text if symbols.unit == "characters" else get_tokenizer(symbols.tokenizer).words(text)
+    known = {*symbols.names[1:], *(SPECIAL_WORDS if symbols.unit == "words" else ())}
+    return [name for name in dict.fromkeys(parts) if name not in known]
+
+
+class SymbolWriter:
+    """Implementation of `TextWriter` that writes from left to right.
+
+    Bytes are decoded as UTF-8 once a character is complete. Words are separated by spaces, and
+    `</S>` is a line break.
+    """
+
+    def __init__(self, symbols: Symbols, prompt: str, stop: str | None) -> None:
+        """Begin with a prompt."""
+        self.symbols, self.prompt = symbols, prompt
+        self._stop = StopString(stop)
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._is_after_word = bool(prompt) and not prompt[-1].isspace()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the stop string was found."""
+        return self._stop.is_found
+
+    def begin(self) -> str:
+        """Return the prompt; bytes of an incomplete last character are held back."""
+        if self.symbols.unit == "bytes":
+            return self._utf8.decode(self.prompt.encode("utf-8", "surrogateescape"))
+        return replace_surrogates(self.prompt)
+
+    def add(self, symbol: int) -> str:
+        """Add a symbol; text that can be part of the stop string is held back."""
+        return self._stop.add(self._text(symbol))
+
+    def _text(self, symbol: int) -> str:
+        if self.symbols.unit == "bytes":
+            return self._utf8.decode(bytes([symbol]))
+        name = self.symbols.names[symbol]
+        if self.symbols.unit == "characters":
+            return name
+        is_after_word, self._is_after_word = self._is_after_word, name != END_TOKEN
+        if name == END_TOKEN:
+            return "\n"
+        return f" {name}" if is_after_word else name
+
+    def end(self) -> str:
+        """Return what was held back; an incomplete character becomes a replacement character."""
+        rest = "" if self.is_stopped else self._stop.add(self._utf8.decode(b"", final=True))
+        return rest + self._stop.end()
