@@ -17,7 +17,7 @@ NEEDS = "a CUDA device with cuDNN, rows of equal length, no clips and no resets"
 
 
 @contextmanager
-def _ignore_weight_layout_warning() -> Iterator[None]:
+def ignore_weight_layout_warning() -> Iterator[None]:
     """Suppress cuDNN's warning about non-contiguous weights, which are copied in every call."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="RNN module weights")
@@ -56,7 +56,7 @@ def _run_direction(direction: LSTMCall) -> LSTMResult:
     weights = [direction.weight_ih, direction.weight_hh, bias, torch.zeros_like(bias)]
     if direction.weight_hr is not None:
         weights.append(direction.weight_hr)
-    with torch.autocast(device, enabled=False), _ignore_weight_layout_warning():
+    with torch.autocast(device, enabled=False), ignore_weight_layout_warning():
         # input, state, weights, has_biases, layers, dropout, train, bidirectional, batch_first
         out, new_h, new_c = torch.lstm(
             x.to(dtype),
