@@ -24,7 +24,9 @@ def language_model(config=TINY, **options):
         for name, value in network.named_parameters():
             if "_lstm." in name:
                 value.mul_(3.0)
-    return BidirectionalLM(bilm=network.bilm, regularization=RegularizationConfig(**options)).train()
+    return BidirectionalLM(
+        bilm=network.bilm, regularization=RegularizationConfig(**options)
+    ).train()
 
 
 def segment(seed=0, steps=STEPS):

@@ -103,7 +103,9 @@ def text_loss(
     inputs, targets = predictions(part.ids, symbols)
     losses = _losses(network, inputs, targets, rows, unroll, carry)
     n_segments = math.ceil(math.ceil(len(targets) / min(rows, len(targets))) / unroll)
-    total = torch.zeros((), dtype=torch.float64, device=network.recurrent_layers()[0].bias_ih.device)
+    total = torch.zeros(
+        (), dtype=torch.float64, device=network.recurrent_layers()[0].bias_ih.device
+    )
     for values in losses if watch is None else watch(losses, n_segments):
         total += values.double().sum()
     return TextLoss(

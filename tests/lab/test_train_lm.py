@@ -1,0 +1,202 @@
+"""Tests of training recurrent language models."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo.config import LossConfig, RunConfig
+from elmo.config.language_models import (
+    AveragingConfig,
+    RecurrentConfig,
+    RecurrentDropoutConfig,
+    SegmentConfig,
+    SymbolConfig,
+    TextSampleConfig,
+)
+from elmo.errors import ConfigError
+from elmo.lab.loss_comparison import read_comparison
+from elmo.lab.recurrent_folder import read_model
+from elmo.lab.symbol_text import read_training_text
+from elmo.lab.text_loss import text_loss
+from elmo.lab.train_lm import train_lm
+from tests.lab.small_models import TEXT, small_config
+
+ALL_DROPOUTS = RecurrentDropoutConfig(
+    dropout=0.1,
+    state_dropout=0.1,
+    embedding_dropout=0.1,
+    weight_drop=0.1,
+    activation_penalty=0.1,
+    slowness_penalty=0.1,
+)
+
+
+def weights(folder):
+    return read_model(folder).network.state_dict()
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm", "lstmp"])
+def test_training_lowers_the_loss_below_unigrams(tmp_path, cell):
+    config = small_config(
+        tmp_path,
+        network=RecurrentConfig(cell=cell, n_layers=1, hidden_dim=32),
+        run=RunConfig(epochs=20, log_every=5),
+    )
+    result = train_lm(config)
+    comparison = read_comparison(Path(config.out) / "model")
+    assert result.best.nats < comparison.ngrams[0] - 0.5
+
+
+def test_saved_model_has_the_reported_loss(tmp_path):
+    config = small_config(tmp_path)
+    result = train_lm(config)
+    model = read_model(config.out)
+    part = read_training_text(config).parts["valid"]
+    assert text_loss(model.network, model.symbols, part).nats == pytest.approx(result.best.nats)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"averaging": AveragingConfig(average="ema"), "regularization": ALL_DROPOUTS},
+        {"averaging": AveragingConfig(average="triggered", average_patience=1)},
+        {"segments": SegmentConfig(batch_size=4, unroll=8, state="reset")},
+        {
+            "symbols": SymbolConfig(unit="words"),
+            "network": RecurrentConfig(
+                n_layers=1,
+                hidden_dim=16,
+                word_input="characters",
+                filters=((1, 4), (2, 4)),
+                n_highway=1,
+                tied=True,
+            ),
+        },
+        {"loss": LossConfig(softmax="sampled", n_samples=8)},
+        {"label_smoothing": 0.1, "symbols": SymbolConfig(unit="bytes")},
+        {
+            "network": RecurrentConfig(
+                n_layers=1, hidden_dim=16, mogrifier_rounds=2, mogrifier_rank=4
+            )
+        },
+    ],
+    ids=["ema", "triggered", "reset", "characters of words", "sampled", "bytes", "mogrifier"],
+)
+def test_resumed_run_equals_uninterrupted_run(tmp_path, sections):
+    run = RunConfig(epochs=4, max_steps=40, log_every=5, evaluate_every=7, checkpoint_every=6)
+    whole = small_config(tmp_path, run=run, **sections)
+    train_lm(whole)
+    parts = dataclasses.replace(whole, out=str(tmp_path / "parts"))
+    for max_steps in (11, 25, 40):
+        # The learning rate depends on the planned number of steps, so the run is stopped otherwise.
+        with stopped_after(max_steps):
+            train_lm(parts)
+    expected = weights(whole.out)
+    for name, value in weights(parts.out).items():
+        assert torch.equal(value, expected[name]), name
+
+
+class stopped_after:
+    """Context in which training stops at its time limit after a number of steps."""
+
+    def __init__(self, n_steps):
+        self.n_steps = n_steps
+
+    def __enter__(self):
+        from elmo.train.stop_request import StopRequest
+
+        self.cls, self.original = StopRequest, StopRequest.is_signaled
+        limit = self.n_steps
+
+        def is_signaled(request, step):
+            if step == limit and limit < 40:
+                raise KilledError
+            return self.original(request, step)
+
+        self.cls.is_signaled = is_signaled
+
+    def __exit__(self, kind, *rest):
+        self.cls.is_signaled = self.original
+        return kind is KilledError
+
+
+class KilledError(BaseException):
+    """Raised instead of killing the process."""
+
+
+def test_test_text_is_evaluated_once_and_compared(tmp_path):
+    config = small_config(tmp_path, symbols=SymbolConfig(valid_fraction=0.1, test_fraction=0.1))
+    result = train_lm(config)
+    assert result.test is not None
+    comparison = read_comparison(Path(config.out) / "model")
+    assert comparison.part == "test"
+    assert comparison.nats == result.test.nats
+    assert "> this model" in str(result)
+    assert "6-gram" in str(result)
+
+
+def test_without_held_out_text_the_last_model_is_saved(tmp_path):
+    config = small_config(tmp_path, symbols=SymbolConfig(valid_fraction=0.0))
+    assert train_lm(config).best is None
+    assert read_model(config.out).training["steps"] > 0
+
+
+def test_samples_are_printed(tmp_path, capsys):
+    config = small_config(
+        tmp_path,
+        samples=TextSampleConfig(sample_every=10, sample_length=20, sample_prompt="the "),
+        run=RunConfig(max_steps=20),
+    )
+    train_lm(config)
+    printed = capsys.readouterr().err
+    assert printed.count("sample at step") == 2
+    assert "sample at step 10:\nthe " in printed
+
+
+def test_samples_do_not_change_training(tmp_path):
+    quiet = small_config(tmp_path, run=RunConfig(max_steps=20))
+    train_lm(quiet)
+    loud = dataclasses.replace(
+        quiet, out=str(tmp_path / "loud"), samples=TextSampleConfig(sample_every=3)
+    )
+    train_lm(loud)
+    for name, value in weights(loud.out).items():
+        assert torch.equal(value, weights(quiet.out)[name])
+
+
+def test_other_text_in_the_same_folder_is_an_error(tmp_path):
+    config = small_config(tmp_path)
+    train_lm(config)
+    Path(config.text[0]).write_text(TEXT.upper(), encoding="utf-8")
+    with pytest.raises(ConfigError, match="another text"):
+        train_lm(config)
+
+
+def test_dry_run_writes_nothing(tmp_path):
+    config = small_config(tmp_path, run=RunConfig(epochs=2, dry_run=True))
+    assert str(train_lm(config))
+    assert not Path(config.out).exists()
+
+
+def test_log_has_losses_in_nats(tmp_path):
+    config = small_config(tmp_path)
+    train_lm(config)
+    lines = (Path(config.out) / "log.jsonl").read_text().splitlines()
+    kinds = {event["kind"]: event for event in map(json.loads, lines)}
+    assert {"nats", "bits_per_character", "perplexity"} <= kinds["evaluation"].keys()
+    assert kinds["step"]["nats"] == pytest.approx(kinds["step"]["loss"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"devices": 2},
+        {"accumulate": 2},
+    ],
+)
+def test_several_devices_are_an_error(tmp_path, options):
+    with pytest.raises(ConfigError, match="must be 1"):
+        small_config(tmp_path, run=RunConfig(**options))
