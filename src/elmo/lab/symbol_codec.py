@@ -4,9 +4,10 @@ import codecs
 import logging
 
 from elmo.errors import listing
+from elmo.lab.stepwise_model import TextWriter
 from elmo.lab.stop_string import StopString
 from elmo.lab.symbols import SPECIAL_WORDS, Symbols
-from elmo.text.characters import END_TOKEN
+from elmo.lab.word_writers import WordText, WordWriter
 from elmo.text.tokenizer import get_tokenizer, replace_surrogates
 
 logger = logging.getLogger(__name__)
@@ -45,9 +46,13 @@ class SymbolCodec:
         # Symbols are sorted by frequency, and the first is <UNK>.
         return ids or [min(1, len(self.symbols) - 1)]
 
-    def writer(self, prompt: str, stop: str | None) -> "SymbolWriter":
+    def writer(self, prompt: str, stop: str | None) -> TextWriter:
         """Return a writer of the text after a prompt."""
-        return SymbolWriter(self.symbols, prompt, stop)
+        symbols = self.symbols
+        if symbols.unit == "words":
+            assert symbols.end is not None
+            return WordWriter(WordText(symbols.names, symbols.end), prompt, stop)
+        return CharacterWriter(symbols, prompt, stop)
 
 
 def unknown_names(text: str, symbols: Symbols) -> list[str]:
@@ -59,11 +64,10 @@ def unknown_names(text: str, symbols: Symbols) -> list[str]:
     return [name for name in dict.fromkeys(parts) if name not in known]
 
 
-class SymbolWriter:
-    """Implementation of `TextWriter` that writes from left to right.
+class CharacterWriter:
+    """Implementation of `TextWriter` for characters and bytes.
 
-    Bytes are decoded as UTF-8 once a character is complete. Words are separated by spaces, and
-    `</S>` is a line break.
+    Bytes are decoded as UTF-8 once a character is complete.
     """
 
     def __init__(self, symbols: Symbols, prompt: str, stop: str | None) -> None:
@@ -71,7 +75,6 @@ class SymbolWriter:
         self.symbols, self.prompt = symbols, prompt
         self._stop = StopString(stop)
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._is_after_word = bool(prompt) and not prompt[-1].isspace()
 
     @property
     def is_stopped(self) -> bool:
@@ -86,20 +89,10 @@ class SymbolWriter:
 
     def add(self, symbol: int) -> str:
         """Add a symbol; text that can be part of the stop string is held back."""
-        return self._stop.add(self._text(symbol))
-
-    def _text(self, symbol: int) -> str:
         if self.symbols.unit == "bytes":
-            return self._utf8.decode(bytes([symbol]))
-        name = self.symbols.names[symbol]
-        if self.symbols.unit == "characters":
-            return name
-        is_after_word, self._is_after_word = self._is_after_word, name != END_TOKEN
-        if name == END_TOKEN:
-            return "\n"
-        return f" {name}" if is_after_word else name
+            return self._stop.add(self._utf8.decode(bytes([symbol])))
+        return self._stop.add(self.symbols.names[symbol])
 
     def end(self) -> str:
         """Return what was held back; an incomplete character becomes a replacement character."""
-        rest = "" if self.is_stopped else self._stop.add(self._utf8.decode(b"", final=True))
-        return rest + self._stop.end()
+        return self._stop.add(self._utf8.decode(b"", final=True)) + self._stop.end()
