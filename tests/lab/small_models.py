@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from elmo.config import RunConfig
 from elmo.config.language_models import (
     LMTrainConfig,
     RecurrentConfig,
@@ -9,7 +10,6 @@ from elmo.config.language_models import (
     SegmentConfig,
     TextSampleConfig,
 )
-from elmo.config import RunConfig
 from elmo.lab.recurrent_network import RecurrentNetwork
 
 TEXT = "the cat sat on the mat.\nthe dog sat on the log.\n" * 12

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+from tests.lab.small_models import small_network
+from tests.lab.test_text_loss import SYMBOLS, TEXT
 
 from elmo.errors import ConfigError
 from elmo.lab.dynamic_evaluation import dynamic_loss
 from elmo.lab.symbol_text import text_part
 from elmo.lab.text_loss import text_loss
-from tests.lab.small_models import small_network
-from tests.lab.test_text_loss import SYMBOLS, TEXT
 
 PART = text_part(TEXT, SYMBOLS)
 

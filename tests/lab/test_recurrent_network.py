@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from tests.lab.small_models import random_ids, small_network
 from torch import nn
 
 from elmo.config.language_models import RecurrentDropoutConfig
-from tests.lab.small_models import random_ids, small_network
 
 CELLS = ["rnn", "gru", "lstm", "lstmp"]
 

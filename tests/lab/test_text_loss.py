@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
+from tests.lab.small_models import small_network
 
 from elmo.lab.symbol_text import text_part
 from elmo.lab.symbols import Symbols
 from elmo.lab.text_loss import TextLoss, predictions, text_loss
-from tests.lab.small_models import small_network
 
 SYMBOLS = Symbols("characters", ("<UNK>", *"abcdefghi\n"))
 TEXT = "abc\ndefghi\nabcabc\n" * 9

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.lab.small_models import TEXT, small_config
 
 from elmo.config import LossConfig, RunConfig
 from elmo.config.language_models import (
@@ -22,7 +23,6 @@ from elmo.lab.recurrent_folder import read_model
 from elmo.lab.symbol_text import read_training_text
 from elmo.lab.text_loss import text_loss
 from elmo.lab.train_lm import train_lm
-from tests.lab.small_models import TEXT, small_config
 
 ALL_DROPOUTS = RecurrentDropoutConfig(
     dropout=0.1,

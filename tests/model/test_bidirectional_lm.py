@@ -8,8 +8,8 @@ from conftest import TINY
 
 from elmo.config import RegularizationConfig
 from elmo.kernels.torch_kernels import Kernels
-from elmo.model.initialization import initialize
 from elmo.model.bidirectional_lm import BidirectionalLM
+from elmo.model.initialization import initialize
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 

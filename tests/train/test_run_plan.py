@@ -16,8 +16,8 @@ from elmo.config import (
     StreamConfig,
     TextConfig,
 )
-from elmo.model.bilm import BiLM
 from elmo.model.bidirectional_lm import BidirectionalLM
+from elmo.model.bilm import BiLM
 from elmo.train import run_plan as planning
 from elmo.train.run_plan import RunPlan, available_memory, fitting_batch, length_notes, plan
 

@@ -8,6 +8,7 @@ compared with one of fixed weights.
 import copy
 
 import torch
+from torch import Tensor
 
 from elmo.errors import ConfigError
 from elmo.lab.recurrent_network import RecurrentNetwork
@@ -52,12 +53,12 @@ def dynamic_loss(
         raise ConfigError(f"unroll must be at least 1 (got {unroll}).")
     adapted = copy.deepcopy(network).eval().requires_grad_(True)
     trained = [value.detach() for value in network.parameters()]
-    weights = list(adapted.parameters())
+    weights: list[Tensor] = list(adapted.parameters())
     inputs, targets = (torch.from_numpy(ids).long() for ids in predictions(part.ids, symbols))
     device = weights[0].device
     state = adapted.zero_state(1)
     total = torch.zeros((), dtype=torch.float64, device=device)
-    for x, y in zip(inputs.split(unroll), targets.split(unroll), strict=True):
+    for x, y in zip(torch.split(inputs, unroll), torch.split(targets, unroll), strict=True):
         vectors = adapted.input_vectors()
         output = adapted(vectors, x.to(device).unsqueeze(1), state)
         losses = adapted.losses(output.hidden.flatten(0, 1), y.to(device), vectors)

@@ -69,7 +69,7 @@ def _write_json(content: object, path: Path) -> None:
 def is_model_folder(folder: Path) -> bool:
     """Whether a folder, or the model in a training folder, is a recurrent language model."""
     try:
-        return _read_json(_model_path(folder) / CONFIG).get("format") == FORMAT
+        return _read_header(_model_path(folder) / CONFIG).get("format") == FORMAT
     except FormatError:
         return False
 
@@ -77,13 +77,17 @@ def is_model_folder(folder: Path) -> bool:
 def read_model(folder: str | Path, device: str | torch.device = "cpu") -> RecurrentModel:
     """Read a model folder or the model of a training folder.
 
+    Args:
+        folder: Model folder or training folder.
+        device: Device of the network.
+
     Raises:
         FormatError: The folder does not exist, contains no such model, or is damaged.
     """
     path = _model_path(Path(folder))
     if not path.is_dir():
         raise FormatError(f"There is no folder {path}.")
-    header = _read_json(path / CONFIG)
+    header = _read_header(path / CONFIG)
     if header.get("format") != FORMAT:
         raise FormatError(
             f"{path} does not contain a recurrent language model. Train one with elmo lm train."
@@ -103,7 +107,8 @@ def read_model(folder: str | Path, device: str | torch.device = "cpu") -> Recurr
     symbols = Symbols(config.unit, tuple(names), config.tokenizer)
     if len(symbols) != config.n_symbols:
         raise FormatError(
-            f"{path / SYMBOLS} has {len(symbols):,} symbols, but {CONFIG} says {config.n_symbols:,}."
+            f"{path / SYMBOLS} has {len(symbols):,} symbols, but {CONFIG} says "
+            f"{config.n_symbols:,}."
         )
     network = RecurrentNetwork(config=config)
     _load_weights(network, path / WEIGHTS)
@@ -129,9 +134,16 @@ def _model_path(folder: Path) -> Path:
     return folder / MODEL if (folder / MODEL / CONFIG).exists() else folder
 
 
-def _read_json(path: Path) -> dict[str, object]:
+def _read_header(path: Path) -> dict[str, object]:
+    content = _read_json(path)
+    if not isinstance(content, dict):
+        raise FormatError(f"{path} is damaged: expected an object.")
+    return content
+
+
+def _read_json(path: Path) -> object:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content: object = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FormatError(f"Cannot read {path}: {error.strerror}") from None
     except ValueError as error:

@@ -60,10 +60,11 @@ class RecurrentNetwork(nn.Module):
         shape = config.network
         self.embedding: nn.Parameter | None = None
         self.encoder: TokenEncoder | None = None
+        self.characters: Tensor | None = None
         if shape.word_input == "characters":
             self.encoder = TokenEncoder(config=_encoder_config(config), output_dim=shape.input_dim)
             rows = torch.zeros(config.n_symbols, config.max_characters, dtype=torch.long)
-            self.register_buffer("characters", rows)
+            self.characters = nn.Buffer(rows)
         else:
             self.embedding = nn.Parameter(torch.empty(config.n_symbols, shape.input_dim))
         self.layers = nn.ModuleList()
@@ -106,7 +107,7 @@ class RecurrentNetwork(nn.Module):
 
     def set_symbols(self, symbols: Symbols) -> None:
         """Set the characters of the words, for a network with input from characters."""
-        if self.encoder is not None:
+        if self.characters is not None:
             rows = ByteCharacters(self.config.max_characters).ids(symbols.names)
             self.characters.copy_(torch.from_numpy(rows))
 
@@ -138,6 +139,7 @@ class RecurrentNetwork(nn.Module):
     def input_vectors(self, words: Tensor | None = None) -> Tensor:
         """Return the input vectors of all symbols, or of the given ones, (symbols, dim)."""
         if self.encoder is not None:
+            assert self.characters is not None
             rows = self.characters if words is None else self.characters[words]
             vectors: Tensor = self.encoder(rows)
             return vectors

@@ -318,6 +318,9 @@ class RecurrentTrainable:
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Load a state returned by `state_dict`.
 
+        Args:
+            state: Return value of `state_dict`.
+
         Raises:
             ConfigError: The state belongs to a run on another text.
         """

@@ -11,6 +11,7 @@ from elmo.corpus.text_sources import resolve
 from elmo.errors import ConfigError, InputError
 from elmo.lab.symbols import Ids, Symbols
 from elmo.lab.text_fingerprint import TextFingerprint, text_fingerprint
+from elmo.progress import format_count
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 
 # A model of fewer symbols than this cannot be trained and evaluated in a meaningful way.
@@ -55,6 +56,9 @@ class SymbolText:
 
 def read_training_text(config: LMTrainConfig) -> SymbolText:
     """Read the text of a training run.
+
+    Args:
+        config: Options of the run.
 
     Raises:
         InputError: A file cannot be read, is not text, or is too short.
@@ -158,8 +162,8 @@ def _check(parts: Mapping[str, TextPart], config: LMTrainConfig) -> None:
     unit = config.symbols.unit
     if n_distinct < MIN_SYMBOLS:
         raise InputError(
-            f"The training text has {n_distinct} distinct {unit if n_distinct != 1 else unit[:-1]}, "
-            f"at least {MIN_SYMBOLS} are needed."
+            f"The training text has {format_count(n_distinct, f'distinct {unit[:-1]}')}, at least "
+            f"{MIN_SYMBOLS} are needed."
         )
     needed = 2 * config.segments.batch_size
     if len(train) < needed:

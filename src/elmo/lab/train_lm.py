@@ -17,7 +17,6 @@ from elmo.lab.recurrent_trainable import RecurrentTrainingJob
 from elmo.lab.symbol_text import SymbolText, read_training_text
 from elmo.lab.text_loss import text_loss
 from elmo.lab.train_lm_result import LMTrainResult
-from elmo.model.initialization import bias_from_counts
 from elmo.text.characters import fitted_width
 from elmo.train.devices import check_packages
 from elmo.train.loop import train

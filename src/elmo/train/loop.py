@@ -140,8 +140,6 @@ class Loop(Generic[Batch, EvaluationT, Result]):
                     if self._is_out_of_patience():
                         evaluations = format_count(state.n_worse, "evaluation")
                         return f"stopped early after {evaluations} without improvement"
-                if (message := trainable.message(state.step)) is not None:
-                    self.monitor.message(message)
                 if state.step % options.checkpoint_every == 0:
                     self._save()
                 if self.stop.is_signaled(state.step):

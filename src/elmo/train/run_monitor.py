@@ -32,9 +32,12 @@ class RunMonitor:
             yield
 
     def step(self, step: int, rate: float) -> None:
-        """Show a completed step and, once, the estimated remaining time."""
+        """Show a completed step and its message and, once, the estimated remaining time."""
         self.line.update(step, self.trainable.tokens_per_step, learning_rate=rate)
         self.line.print_time_left()
+        if (message := self.trainable.message(step)) is not None:
+            self.line.write(message)
+            self.line.restart_clock()
 
     def losses(self, step: int, losses: Sequence[float], result: StepResult) -> None:
         """Show and log the mean losses since the last log entry, and the result of a step."""
@@ -59,11 +62,6 @@ class RunMonitor:
             f"step {step:,}, epoch {step / self.trainable.steps_per_epoch:.2f}: "
             f"{evaluation.line()}{'' if is_best else ' (no improvement)'}"
         )
-        self.line.restart_clock()
-
-    def message(self, text: str) -> None:
-        """Print a text, and do not count the time since the last step."""
-        self.line.write(text)
         self.line.restart_clock()
 
     def rollback(self, diverged_step: int, state: RunState, reason: str) -> None:
