@@ -47,6 +47,8 @@ class RecurrentNetwork(nn.Module):
     for a segment it can be limited to the words of the segment.
     """
 
+    characters: Tensor | None
+
     def __init__(
         self,
         *,
@@ -58,16 +60,15 @@ class RecurrentNetwork(nn.Module):
         super().__init__()
         self.config, self.regularization, self.kernel = config, regularization, kernel
         shape = config.network
-        self.characters: Tensor | None
-        rows: Tensor | None = None
         self.embedding: nn.Parameter | None = None
         self.encoder: TokenEncoder | None = None
+        self.register_buffer("characters", None)
         if shape.word_input == "characters":
             self.encoder = TokenEncoder(config=_encoder_config(config), output_dim=shape.input_dim)
             rows = torch.zeros(config.n_symbols, config.max_characters, dtype=torch.long)
+            self.characters = rows
         else:
             self.embedding = nn.Parameter(torch.empty(config.n_symbols, shape.input_dim))
-        self.register_buffer("characters", rows)
         self.layers = nn.ModuleList()
         input_dim = shape.input_dim
         for number in range(shape.n_layers):
