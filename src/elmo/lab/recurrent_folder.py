@@ -14,6 +14,10 @@ from elmo.config.language_models import RecurrentModelConfig
 from elmo.config.serialization import from_dict, to_dict
 from elmo.errors import ConfigError, FormatError
 from elmo.files import write_folder
+from elmo.formats import bundled, model_folder
+from elmo.formats.load import is_training_folder
+from elmo.formats.published_models import MODELS
+from elmo.kernels.device import move
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.symbols import Symbols
 
@@ -22,6 +26,10 @@ VERSION = 1
 CONFIG, WEIGHTS, SYMBOLS = "config.json", "model.safetensors", "symbols.json"
 # Subfolder of a training folder that contains the model.
 MODEL = "model"
+_ELMO_MESSAGE = (
+    "{} is an ELMo model, not a model of elmo lm train. Use elmo evaluate or elmo info for it; "
+    "elmo lm sample supports both."
+)
 
 
 @dataclass(frozen=True)
@@ -69,26 +77,52 @@ def _write_json(content: object, path: Path) -> None:
 def is_model_folder(folder: Path) -> bool:
     """Whether a folder, or the model in a training folder, is a recurrent language model."""
     try:
-        return _read_header(_model_path(folder) / CONFIG).get("format") == FORMAT
+        header = _read_json(model_path(folder) / CONFIG)
     except FormatError:
         return False
+    return isinstance(header, dict) and header.get("format") == FORMAT
 
 
 def read_model(folder: str | Path, device: str | torch.device = "cpu") -> RecurrentModel:
     """Read a model folder or the model of a training folder.
 
     Args:
-        folder: Model folder or training folder.
-        device: Device of the network.
+        folder: The folder.
+        device: Device of the network, which can be another one than that of the training.
 
     Raises:
         FormatError: The folder does not exist, contains no such model, or is damaged.
+        ConfigError: The device is not available.
     """
-    path = _model_path(Path(folder))
+    path = model_path(Path(folder))
     if not path.is_dir():
+        if str(folder) in (*bundled.NAMES, *MODELS):
+            raise FormatError(_ELMO_MESSAGE.format(folder))
         raise FormatError(f"There is no folder {path}.")
-    header = _read_header(path / CONFIG)
-    if header.get("format") != FORMAT:
+    header = _read_header(path)
+    try:
+        config = from_dict(RecurrentModelConfig, header.get("model"), f"{path / CONFIG}: model")
+    except ConfigError as error:
+        raise FormatError(str(error)) from None
+    symbols = _read_symbols(path, config)
+    network = RecurrentNetwork(config=config)
+    _load_weights(network, path / WEIGHTS)
+    move(network.eval().requires_grad_(False), device)
+    training = header.get("training")
+    return RecurrentModel(network, symbols, training if isinstance(training, dict) else {})
+
+
+def _read_header(path: Path) -> dict[str, object]:
+    """Read the config file of a model folder, and check format and version."""
+    if is_training_folder(path):
+        raise FormatError(
+            f"{path} is the folder of a training run that has not written a model yet. A model is "
+            "written at the first evaluation and at the end."
+        )
+    header = _read_json(path / CONFIG) if (path / CONFIG).exists() else None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        if isinstance(header, dict) and header.get("format") == model_folder.FORMAT:
+            raise FormatError(_ELMO_MESSAGE.format(path))
         raise FormatError(
             f"{path} does not contain a recurrent language model. Train one with elmo lm train."
         )
@@ -97,10 +131,10 @@ def read_model(folder: str | Path, device: str | torch.device = "cpu") -> Recurr
             f"{path}: format version {header.get('version')!r} is not supported; this version of "
             f"elmo-torch reads version {VERSION}. Install a newer elmo-torch."
         )
-    try:
-        config = from_dict(RecurrentModelConfig, header.get("model"), f"{path / CONFIG}: model")
-    except ConfigError as error:
-        raise FormatError(str(error)) from None
+    return header
+
+
+def _read_symbols(path: Path, config: RecurrentModelConfig) -> Symbols:
     names = _read_json(path / SYMBOLS)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise FormatError(f"{path / SYMBOLS} is damaged: expected a list of strings.")
@@ -110,14 +144,7 @@ def read_model(folder: str | Path, device: str | torch.device = "cpu") -> Recurr
             f"{path / SYMBOLS} has {len(symbols):,} symbols, but {CONFIG} says "
             f"{config.n_symbols:,}."
         )
-    network = RecurrentNetwork(config=config)
-    _load_weights(network, path / WEIGHTS)
-    training = header.get("training")
-    return RecurrentModel(
-        network.eval().requires_grad_(False).to(device),
-        symbols,
-        training if isinstance(training, dict) else {},
-    )
+    return symbols
 
 
 def _load_weights(network: RecurrentNetwork, path: Path) -> None:
@@ -129,16 +156,9 @@ def _load_weights(network: RecurrentNetwork, path: Path) -> None:
         raise FormatError(f"{path} is missing, incomplete or damaged: {reason}") from None
 
 
-def _model_path(folder: Path) -> Path:
+def model_path(folder: Path) -> Path:
     """Return the model folder in a training folder, or the folder itself."""
     return folder / MODEL if (folder / MODEL / CONFIG).exists() else folder
-
-
-def _read_header(path: Path) -> dict[str, object]:
-    content = _read_json(path)
-    if not isinstance(content, dict):
-        raise FormatError(f"{path} is damaged: expected an object.")
-    return content
 
 
 def _read_json(path: Path) -> object:
