@@ -55,7 +55,7 @@ def test_prompt_is_read_in_one_call_after_line_break(unit):
     generator = reciting("a b\nc d\n", unit)
     generator.sample("b c", 2)
     symbols = generator.codec.symbols
-    first, *others = generator.model.was_read
+    first, *others = generator.stepper.was_read
     assert first == [symbols.end, *symbols.encode("b c").tolist()]
     assert [len(ids) for ids in others] == [1]
 
@@ -63,7 +63,7 @@ def test_prompt_is_read_in_one_call_after_line_break(unit):
 def test_empty_prompt_without_line_breaks_starts_from_most_frequent_symbol():
     generator = reciting("abbb")
     assert generator.sample("", 3) == "abb"
-    assert generator.model.was_read[0] == [1]
+    assert generator.stepper.was_read[0] == [1]
     assert generator.codec.symbols.names[1] == "b"
 
 
@@ -71,7 +71,7 @@ def test_empty_prompt_without_line_breaks_starts_from_most_frequent_symbol():
 def test_stream_joins_to_sample_and_text(unit):
     text = "the king 한국어 é\n\nspeaks 😀 now\n"
     generator = reciting(text, unit)
-    n_symbols = len(generator.model.ids)
+    n_symbols = len(generator.stepper.ids)
     parts = list(generator.stream("", n_symbols))
     assert "".join(parts) == text == generator.sample("", n_symbols)
     assert all(parts)
@@ -103,7 +103,7 @@ def test_stop_string_ends_text_and_is_not_written():
     assert generator.sample("", 50, stop="\n\n") == "one"
     assert generator.sample("", 4, stop="\n\n") == "one\n"
     assert list(generator.stream("", 50, stop="e\n\nt")) == ["o", "n"]
-    assert len(generator.model.was_read) == 5 + 4 + 6
+    assert len(generator.stepper.was_read) == 5 + 4 + 6
 
 
 def test_stop_string_in_prompt_is_ignored():
@@ -118,7 +118,7 @@ def test_unknown_characters_of_prompt_are_read_as_unknown_with_one_warning(caplo
     generator = reciting("abc\n", n_read=6)
     with caplog.at_level(logging.WARNING):
         assert generator.sample("aXé\nX", 2) == "aXé\nXab"
-    assert generator.model.was_read[0] == [4, 1, 0, 0, 4, 0]
+    assert generator.stepper.was_read[0] == [4, 1, 0, 0, 4, 0]
     (record,) = caplog.records
     assert "characters that the model does not know: 'X', 'é'" in record.getMessage()
 

@@ -144,8 +144,8 @@ class InfoConfig:
 
     model: str
     """Name of a bundled or downloaded model, model folder, hub id, a model file from another ELMo
-    implementation (bilm-tf, AllenNLP, ELMoForManyLangs), a folder written by `elmo task fit` or
-    `elmo prepare`, or a file or folder written by `elmo embed`."""
+    implementation (bilm-tf, AllenNLP, ELMoForManyLangs), a folder written by `elmo task fit`,
+    `elmo lm train` or `elmo prepare`, or a file or folder written by `elmo embed`."""
     options: str | None = None
     """Path to options.json. Default: next to the weights file."""
 

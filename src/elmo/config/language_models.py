@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from elmo.config.training import LossConfig, OptimizerConfig, RunConfig
 from elmo.errors import ConfigError
@@ -143,6 +143,8 @@ class RecurrentModelConfig:
     """Architecture."""
     tokenizer: str = "whitespace"
     """Words: tokenizer."""
+    strip_lines: bool = False
+    """Whether white space at both ends of each line of a text file is removed."""
     max_characters: int = 0
     """Input from characters: maximum number of characters per word, with begin and end markers."""
     softmax_cutoffs: tuple[int, ...] = ()
@@ -362,6 +364,110 @@ class LMTrainConfig:
             self.valid or self.symbols.valid_fraction
         ):
             raise ConfigError("average: triggered needs held-out text.")
+
+
+@dataclass(frozen=True)
+class LMSampleConfig:
+    """Write text with a language model.
+
+    The text appears while it is written. Models of `elmo lm train` and ELMo models with a softmax
+    can write; an ELMo model can also write from right to left.
+
+    Examples:
+      elmo lm sample run --prompt "KING:" --temperature 0.8
+      elmo lm sample run --prompt "KING:" --n 5 --length 200 --top-p 0.9 --seed 7
+      elmo lm sample small-en --prompt "The old town" --length 40 --temperature 0.7
+      elmo lm sample small-en --prompt "of the old town." --length 40 --direction backward
+    """
+
+    GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "ELMo models": ("direction", "options", "vocab", "softmax"),
+    }
+
+    model: str
+    """Folder written by `elmo lm train`, or an ELMo model with a softmax: name of a bundled or
+    downloaded model, model folder, hub id, or a model file from another ELMo implementation."""
+    prompt: str = ""
+    """Beginning of the text; with --direction backward its end. Default: a new line."""
+    n: int = 1
+    """Number of texts. Each has its own random numbers; the first is that of --n 1."""
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    """Sampling."""
+    direction: Literal["forward", "backward"] = "forward"
+    """backward: write from right to left. The prompt is then the end of the text, which begins
+    after --stop."""
+    options: str | None = None
+    """Path to options.json. Default: next to the weights file."""
+    vocab: str | None = None
+    """Path to the vocabulary file. Default: next to the weights file."""
+    softmax: str | None = None
+    """HDF5 file with the softmax weights, if they are stored separately."""
+    device: str | None = None
+    """Device, such as cpu or cuda. Default: cuda if available."""
+
+    def __post_init__(self) -> None:
+        """Validate the number of texts."""
+        if self.n < 1:
+            raise ConfigError(f"n must be at least 1 (got {self.n}).")
+
+
+@dataclass(frozen=True)
+class LMEvaluateConfig:
+    """Measure the loss of a language model on a text.
+
+    The result is in nats per symbol, bits per character and perplexity. The first symbol is
+    predicted after a line break.
+
+    Examples:
+      elmo lm evaluate run test.txt
+      elmo lm evaluate run test.txt --batch-size 32
+      elmo lm evaluate run test.txt --dynamic-rate 0.002
+    """
+
+    GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "Dynamic evaluation": ("dynamic_rate", "dynamic_decay", "dynamic_unroll"),
+    }
+
+    model: str
+    """Folder written by `elmo lm train`."""
+    text: tuple[str, ...]
+    """Text files or globs, or - for standard input. Several files are joined in the given order."""
+    state: Literal["carry", "reset"] = "carry"
+    """carry: carry the state through the whole text. reset: start from zero every --unroll
+    symbols."""
+    batch_size: int = 1
+    """Number of parts of the text that are read at the same time, which is faster. Each part first
+    reads 512 symbols before it, so the loss changes very little."""
+    unroll: int = 256
+    """Number of time steps per segment. Without --state reset it only affects speed and memory."""
+    dynamic_rate: float | None = None
+    """Also measure the loss while the weights adapt to the text, with this learning rate. It must
+    not be compared with losses of fixed weights."""
+    dynamic_decay: float = 0.0
+    """Fraction by which the weights return to the trained ones after each update."""
+    dynamic_unroll: int = 20
+    """Number of symbols between two updates."""
+    device: str | None = None
+    """Device, such as cpu or cuda. Default: cuda if available."""
+
+    def __post_init__(self) -> None:
+        """Validate sizes."""
+        for name in ("batch_size", "unroll"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+
+
+@dataclass(frozen=True)
+class LMInfoConfig:
+    """Describe a language model and compare its loss with others.
+
+    Examples:
+      elmo lm info run
+      elmo lm info run --json
+    """
+
+    model: str
+    """Folder written by `elmo lm train`."""
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class ElmoStepper:
     def read(self, ids: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """Read words, (time, n), in the order of the direction; see `StepwiseModel.read`."""
         n_steps, n_rows = ids.shape
-        distinct, index = ids.unique(return_inverse=True)
+        distinct, index = torch.unique(ids, return_inverse=True)
         table = self._token_vectors(distinct.tolist())
         resets = (ids == self.border).to(self.device) if self.resets else None
         mask = torch.ones(n_steps, n_rows, dtype=torch.bool, device=self.device)

@@ -25,9 +25,9 @@ class StepwiseGenerator(Generic[State]):
     the text.
     """
 
-    def __init__(self, model: StepwiseModel[State], codec: TextCodec) -> None:
+    def __init__(self, stepper: StepwiseModel[State], codec: TextCodec) -> None:
         """Set the model and the conversion of its symbols."""
-        self.model, self.codec = model, codec
+        self.stepper, self.codec = stepper, codec
 
     def sample(
         self,
@@ -108,8 +108,8 @@ class StepwiseGenerator(Generic[State]):
         ids = self.codec.prompt_ids(prompt)
         yield [writer.begin() for writer in writers]
         # All rows read the same prompt: it is read once, as a single row.
-        scores, state = self.model.read(torch.tensor(ids).unsqueeze(1), self.model.start(1))
-        scores, state = scores.expand(n, -1), self.model.repeat(state, n)
+        scores, state = self.stepper.read(torch.tensor(ids).unsqueeze(1), self.stepper.start(1))
+        scores, state = scores.expand(n, -1), self.stepper.repeat(state, n)
         for number in range(config.length):
             drawn = sampler.draw(scores)
             yield [
@@ -118,12 +118,14 @@ class StepwiseGenerator(Generic[State]):
             ]
             if number == config.length - 1 or all(writer.is_stopped for writer in writers):
                 break
-            scores, state = self.model.step(torch.tensor(drawn), state)
+            scores, state = self.stepper.step(torch.tensor(drawn), state)
         yield [writer.end() for writer in writers]
 
 
 class TextGenerator(StepwiseGenerator[RecurrentState]):
     """Writes text with a recurrent network."""
+
+    stepper: RecurrentStepper
 
     def __init__(self, network: RecurrentNetwork, symbols: Symbols) -> None:
         """Prepare a network, which must be in evaluation mode, for generation."""

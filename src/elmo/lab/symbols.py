@@ -89,6 +89,12 @@ class Symbols:
             table[ord(name)] = number
         return table
 
+    def name(self, number: int) -> str:
+        """Return a symbol by its id; bytes that are not ASCII have a backslash and hex digits."""
+        if self.unit == "bytes":
+            return bytes([number]).decode("ascii", "backslashreplace")
+        return self.names[number]
+
     def encode(self, text: str) -> Ids:
         """Return the ids of a text.
 

@@ -60,6 +60,7 @@ def training_job(config: LMTrainConfig, text: SymbolText) -> RecurrentTrainingJo
         n_symbols=len(text.symbols),
         network=config.network,
         tokenizer=config.symbols.tokenizer,
+        strip_lines=config.symbols.strip_lines,
         max_characters=width,
         softmax_cutoffs=_cutoffs(config, len(text.symbols)),
     )
