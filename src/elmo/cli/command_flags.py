@@ -36,7 +36,7 @@ class Flags(NamedTuple):
 def command_flags(command: Command, arguments: Sequence[str]) -> Flags:
     """Return the flags of a command; those of `task fit` depend on the named task."""
     if command.config is not TaskConfig:
-        return Flags(leaves(command.config))
+        return Flags([leaf for leaf in leaves(command.config) if leaf.name not in command.hidden])
     config = named_config(arguments, _known_presets(command), command.synonyms)
     if config is None:
         return Flags(all_leaves())
@@ -82,7 +82,9 @@ def command_function(command: Command, flags: Flags) -> Callable[..., None]:
         )
     if command.file:
         known = [
-            f"a {title} ({', '.join(presets(folder))})" for title, folder in command.presets.items()
+            f"a {title} ({', '.join(names)})"
+            for title, folder in command.presets.items()
+            if (names := presets(folder))
         ]
         choices = " or ".join([*([", ".join(known)] if known else []), "a YAML config file"])
         text = (
@@ -137,7 +139,7 @@ def _parameter(
     notes = ["repeatable"] if leaf.is_many else []
     if leaf.is_required:
         notes.append("required")
-    elif leaf.default is not None and leaf.default is not False and leaf.default != ():
+    elif leaf.default is not None and leaf.default is not False and leaf.default not in ((), ""):
         notes.append(f"default: {_default_text(leaf.default)}")
     notes += task_defaults.get((*leaf.path, leaf.name), [])
     text, metavar = leaf.help, f"<{leaf.type_name}>"

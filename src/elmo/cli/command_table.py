@@ -18,7 +18,15 @@ from elmo.config import (
     TaskPredictConfig,
     VocabConfig,
 )
+from elmo.config.language_models import (
+    LMCompareConfig,
+    LMEvaluateConfig,
+    LMInfoConfig,
+    LMSampleConfig,
+    LMTrainConfig,
+)
 from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.registry.task_flags import HIDDEN
 from elmo.tasks.registry.task_rows import synonyms
 
 
@@ -37,6 +45,7 @@ class Command(NamedTuple):
         shows_threads: Whether to print a reduced number of threads. It does not matter for commands
             that only read and write files.
         example: Example of a command with the required output; {} is replaced by its input.
+        hidden: Options without a flag, because they have no effect on the command.
     """
 
     config: type
@@ -48,6 +57,7 @@ class Command(NamedTuple):
     is_native: bool = False
     shows_threads: bool = True
     example: str = ""
+    hidden: tuple[str, ...] = ()
 
 
 # Ordered as a new user would need them.
@@ -63,9 +73,7 @@ COMMANDS = {
     "download": Command(
         DownloadConfig, "elmo.formats.download_model:download", ("name",), shows_threads=False
     ),
-    "info": Command(
-        InfoConfig, "elmo.tasks.prediction.task_info:info", ("model",), shows_threads=False
-    ),
+    "info": Command(InfoConfig, "elmo.cli.info_command:info", ("model",), shows_threads=False),
     "convert": Command(
         ConvertConfig,
         "elmo.formats.info_and_convert:convert",
@@ -80,12 +88,33 @@ COMMANDS = {
         file="preset|file",
         presets={"task": "task_types", "data set": "tasks"},
         synonyms=synonyms(),
+        hidden=HIDDEN,
     ),
     "task evaluate": Command(
         TaskEvaluateConfig, "elmo.tasks.prediction.predict:evaluate", ("model", "input")
     ),
     "task predict": Command(
         TaskPredictConfig, "elmo.tasks.prediction.predict:predict", ("model", "input", "out")
+    ),
+    "lm train": Command(
+        LMTrainConfig,
+        "elmo.lab.train_lm:train_lm",
+        ("text",),
+        file="preset|file",
+        presets={"preset": "language_models"},
+        hidden=HIDDEN,
+    ),
+    "lm sample": Command(LMSampleConfig, "elmo.lab.sample_lm:sample_lm", ("model",)),
+    "lm evaluate": Command(LMEvaluateConfig, "elmo.lab.evaluate_lm:evaluate_lm", ("model", "text")),
+    "lm info": Command(LMInfoConfig, "elmo.lab.lm_info:lm_info", ("model",), shows_threads=False),
+    "lm compare": Command(
+        LMCompareConfig,
+        "elmo.lab.compare_lm:compare_lm",
+        ("text",),
+        file="preset|file",
+        presets={"preset": "language_models"},
+        # The grid sets cell, depth and width.
+        hidden=(*HIDDEN, "cell", "n_layers", "hidden_dim", "dry_run"),
     ),
     "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",), shows_threads=False),
     "prepare": Command(
@@ -101,4 +130,7 @@ COMMANDS = {
     "evaluate": Command(EvaluateConfig, "elmo.evaluate.evaluate_model:evaluate", ("text",)),
 }
 
-GROUPS = {"task": "Train and use models for supervised tasks."}
+GROUPS = {
+    "task": "Train and use models for supervised tasks.",
+    "lm": "Train and use recurrent language models.",
+}

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from threading import Thread
 from typing import Any
@@ -16,7 +16,7 @@ import typer
 
 from elmo.cli.command_table import Command
 from elmo.cli.usage import WRONG_USAGE
-from elmo.errors import ConfigError, ElmoError, shortened
+from elmo.errors import ConfigError, ElmoError, interruption_note, shortened
 from elmo.kernels.native_library import library
 from elmo.threads import BusyCores, choose_threads
 
@@ -45,9 +45,7 @@ def run_command(
             if message and command.shows_threads:
                 typer.echo(message, err=True)
         result = function(config)
-        # In distributed training, only the first process has a result to print.
-        if text := str(result):
-            typer.echo(_json_text(result) if as_json else text)
+        _print_result(result, as_json)
     except (KeyboardInterrupt, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code != TERMINATED:
             raise
@@ -69,6 +67,27 @@ def run_command(
             message = f"{type(error).__name__}: {reason} (use --debug for a traceback)"
             typer.echo(f"elmo: {message}", err=True)
         raise typer.Exit(WRONG_USAGE if isinstance(error, ConfigError) else 1) from None
+
+
+def _print_result(result: Any, as_json: bool) -> None:
+    """Print a result; one with `parts()` is computed and printed part by part."""
+    has_parts = hasattr(result, "parts")
+    if has_parts and not as_json:
+        _print_parts(result.parts())
+    # In distributed training, only the first process has a result to print.
+    elif has_parts or str(result):
+        typer.echo(_json_text(result) if as_json else str(result))
+
+
+def _print_parts(parts: Iterator[str]) -> None:
+    """Print a text while it is being written; an interruption ends its line."""
+    with interruption_note(lambda: "The text is incomplete."):
+        try:
+            for part in parts:
+                typer.echo(part, nl=False)
+        except (KeyboardInterrupt, SystemExit):
+            typer.echo()
+            raise
 
 
 def _json_text(result: Any) -> str:
