@@ -112,10 +112,10 @@ def make_module(cell, tensors):
     return module
 
 
-def assert_same(actual, expected, atol=1e-12):
+def assert_same(actual, expected, atol=1e-12, rtol=0):
     """Compare results and gradients by name."""
     assert actual.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(
-            actual[name], value, rtol=0, atol=atol, msg=lambda text, name=name: f"{name}: {text}"
+            actual[name], value, rtol=rtol, atol=atol, msg=lambda text, name=name: f"{name}: {text}"
         )

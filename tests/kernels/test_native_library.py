@@ -187,7 +187,7 @@ def test_library_file_that_others_can_write_to_is_not_used(empty_cache, caplog):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("#define ABI_VERSION 1", "#define ABI_VERSION 2"),
+        ("#define ABI_VERSION 2", "#define ABI_VERSION 3"),
         ("} product_args;", "int64_t unexpected; } product_args;"),
         ("} convolution_args;", "int64_t unexpected; } convolution_args;"),
         ("} lstm_args;", "int64_t unexpected; } lstm_args;"),

@@ -49,15 +49,16 @@ def test_cpu_kernel_gradients_match_finite_differences(cell, masked):
 )
 def test_cpu_kernel_equals_reference_for_any_shape(cell, masked, steps, batch, dim, hidden, dtype):
     tensors = arguments(cell, steps, batch, dim, hidden, dtype, masked)
-    atol = 1e-12 if dtype == torch.float64 else 1e-4
+    # relu states and their gradients can grow.
+    atol, rtol = (1e-12, 0) if dtype == torch.float64 else (1e-5, 1e-4)
     expected = with_gradients(recurrent_reference.run, cell, tensors)
-    assert_same(with_gradients(recurrent_cpu.run, cell, tensors), expected, atol)
+    assert_same(with_gradients(recurrent_cpu.run, cell, tensors), expected, atol, rtol)
     with torch.no_grad():
         result = recurrent_cpu.run(make_call(cell, tensors))
-    torch.testing.assert_close(result.output, expected["output"], rtol=0, atol=atol)
-    torch.testing.assert_close(result.h, expected["final h"], rtol=0, atol=atol)
+    torch.testing.assert_close(result.output, expected["output"], rtol=rtol, atol=atol)
+    torch.testing.assert_close(result.h, expected["final h"], rtol=rtol, atol=atol)
     if result.c is not None:
-        torch.testing.assert_close(result.c, expected["final c"], rtol=0, atol=atol)
+        torch.testing.assert_close(result.c, expected["final c"], rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("cell", CELLS)

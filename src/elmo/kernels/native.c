@@ -1,4 +1,5 @@
-/* Matrix products, LSTM steps and character convolutions of ELMo on a CPU.
+/* Matrix products, LSTM steps and character convolutions of ELMo on a CPU, and the elementwise part
+ * of recurrent layers in training.
  *
  * Weights are packed once, in the order in which the products read them. A product processes one
  * panel of columns at a time: the weights of a panel stay in the L1 cache while all rows are
@@ -25,6 +26,8 @@
 
 #ifdef __AVX512F__
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #define HAS_INT8 1
@@ -91,6 +94,8 @@ INLINE vec clip(vec x, float bound) {
 #ifdef __AVX512F__
   __m512 high = _mm512_set1_ps(bound), low = _mm512_set1_ps(-bound);
   return (vec)_mm512_min_ps(high, _mm512_max_ps(low, (__m512)x));
+#elif defined(__aarch64__)
+  return (vec)vminq_f32(vmaxq_f32((float32x4_t)x, vdupq_n_f32(-bound)), vdupq_n_f32(bound));
 #else
   x = blend(x > splat(bound), splat(bound), x);
   return blend(x < splat(-bound), splat(-bound), x);
@@ -1227,8 +1232,124 @@ INLINE void run_steps(int format, const lstm_args *args) {
   release_tiles(format);
 }
 
+/* ------------------------------------------------------------------ recurrent training steps */
+
+/* Elementwise part of one step of a recurrent layer: everything but its matrix products. Each array
+ * is a block of n numbers, (hidden, batch); gates are consecutive blocks. Unlike above, n can be any
+ * number: functions with the argument m compute one vector, of which m numbers are in the block. */
+
+INLINE vec load_some(const float *at, long m) {
+  if (m == VECTOR) return load_floats(at);
+  vec x = {0};
+  memcpy(&x, at, 4 * m);
+  return x;
+}
+
+INLINE void store_some(float *at, vec x, long m) {
+  if (m == VECTOR)
+    store_floats(at, x);
+  else
+    memcpy(at, &x, 4 * m);
+}
+
+/* Run a statement for all vectors, with their position k and size m. The size is a constant in the
+ * loop, so that it contains no branches. */
+#define FOR_EACH_VECTOR(n, statement)                  \
+  do {                                                 \
+    long k = 0;                                        \
+    for (const long m = VECTOR; k + m <= n; k += m) {  \
+      statement;                                       \
+    }                                                  \
+    const long m = n - k;                              \
+    if (m > 0) {                                       \
+      statement;                                       \
+    }                                                  \
+  } while (0)
+
+/* The derivatives of sigmoid and tanh, given their values. */
+INLINE vec sigmoid_slope(vec y) { return y * (splat(1.0f) - y); }
+INLINE vec tanh_slope(vec y) { return splat(1.0f) - y * y; }
+
+void rnn_tanh_step(long n, float *h) {
+  FOR_EACH_VECTOR(n, store_some(h + k, tanh_vec(load_some(h + k, m), 0), m));
+}
+
+INLINE void lstm_vector(long m, long n, float *gates, const float *c, float *new_c, float *tanh_c,
+                        float *out) {
+  const vec i = sigmoid(load_some(gates, m), 0), f = sigmoid(load_some(gates + n, m), 0);
+  const vec g = tanh_vec(load_some(gates + 2 * n, m), 0);
+  const vec o = sigmoid(load_some(gates + 3 * n, m), 0);
+  const vec cell = f * load_some(c, m) + i * g, tanh_cell = tanh_vec(cell, 0);
+  store_some(gates, i, m);
+  store_some(gates + n, f, m);
+  store_some(gates + 2 * n, g, m);
+  store_some(gates + 3 * n, o, m);
+  store_some(new_c, cell, m);
+  store_some(tanh_c, tanh_cell, m);
+  store_some(out, o * tanh_cell, m);
+}
+
+/* Gates i, f, g, o. `tanh_c` may be the block of i, and `new_c` may be `c`. */
+void lstm_step(long n, float *gates, const float *c, float *new_c, float *tanh_c, float *out) {
+  FOR_EACH_VECTOR(n, lstm_vector(m, n, gates + k, c + k, new_c + k, tanh_c + k, out + k));
+}
+
+INLINE void lstm_vector_backward(long m, long n, const float *gates, const float *c,
+                                 const float *tanh_c, const float *d_out, float *d_c,
+                                 float *d_gates) {
+  const vec i = load_some(gates, m), f = load_some(gates + n, m);
+  const vec g = load_some(gates + 2 * n, m), o = load_some(gates + 3 * n, m);
+  const vec t = load_some(tanh_c, m), d_o = load_some(d_out, m);
+  const vec d_cell = load_some(d_c, m) + d_o * o * tanh_slope(t);
+  store_some(d_gates, d_cell * g * sigmoid_slope(i), m);
+  store_some(d_gates + n, d_cell * load_some(c, m) * sigmoid_slope(f), m);
+  store_some(d_gates + 2 * n, d_cell * i * tanh_slope(g), m);
+  store_some(d_gates + 3 * n, d_o * t * sigmoid_slope(o), m);
+  store_some(d_c, d_cell * f, m);
+}
+
+/* `d_c` is the gradient of the new cell and becomes that of the previous one. */
+void lstm_step_backward(long n, const float *gates, const float *c, const float *tanh_c,
+                        const float *d_out, float *d_c, float *d_gates) {
+  FOR_EACH_VECTOR(n, lstm_vector_backward(m, n, gates + k, c + k, tanh_c + k, d_out + k, d_c + k,
+                                          d_gates + k));
+}
+
+INLINE void gru_vector(long m, long n, float *gates, const float *h, float *new_h) {
+  const vec r = sigmoid(load_some(gates + n, m), 0), z = sigmoid(load_some(gates + 2 * n, m), 0);
+  const vec y = tanh_vec(load_some(gates, m) + r * load_some(gates + 3 * n, m), 0);
+  store_some(gates, y, m);
+  store_some(gates + n, r, m);
+  store_some(gates + 2 * n, z, m);
+  store_some(new_h, y + z * (load_some(h, m) - y), m);
+}
+
+/* Gates: candidate, reset, update, and the recurrent part of the candidate. */
+void gru_step(long n, float *gates, const float *h, float *new_h) {
+  FOR_EACH_VECTOR(n, gru_vector(m, n, gates + k, h + k, new_h + k));
+}
+
+INLINE void gru_vector_backward(long m, long n, const float *gates, const float *h,
+                                const float *d_new_h, float *d_h, float *d_gates) {
+  const vec y = load_some(gates, m), r = load_some(gates + n, m);
+  const vec z = load_some(gates + 2 * n, m), u = load_some(gates + 3 * n, m);
+  const vec d = load_some(d_new_h, m), d_y = d * (splat(1.0f) - z) * tanh_slope(y);
+  store_some(d_gates, d_y, m);
+  store_some(d_gates + n, d_y * u * sigmoid_slope(r), m);
+  store_some(d_gates + 2 * n, d * (load_some(h, m) - y) * sigmoid_slope(z), m);
+  store_some(d_gates + 3 * n, d_y * r, m);
+  store_some(d_h, load_some(d_h, m) + d * z, m);
+}
+
+/* The gradient through the update gate is added to `d_h`. */
+void gru_step_backward(long n, const float *gates, const float *h, const float *d_new_h, float *d_h,
+                       float *d_gates) {
+  FOR_EACH_VECTOR(n, gru_vector_backward(m, n, gates + k, h + k, d_new_h + k, d_h + k,
+                                         d_gates + k));
+}
+
 /* Compared with the structures in Python when the library is loaded. */
-#define ABI_VERSION 1
+#define ABI_VERSION 2
 typedef struct {
   int64_t abi_version, product_args_size, convolution_args_size, lstm_args_size;
 } library_info;

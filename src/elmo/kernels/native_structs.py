@@ -5,7 +5,7 @@ The sizes are compared when the library is loaded.
 
 import ctypes
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 """The value of `ABI_VERSION` in native.c. Increase both when a signature or structure changes."""
 
 

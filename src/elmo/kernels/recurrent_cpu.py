@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from elmo.kernels import recurrent_native_steps
 from elmo.kernels.recurrent_call import Activation, Cell, RecurrentCall, RecurrentResult
 from elmo.kernels.recurrent_cpu_steps import (
     GRUSteps,
@@ -21,6 +23,7 @@ from elmo.kernels.recurrent_cpu_steps import (
     StepValues,
     StepWeights,
 )
+from elmo.kernels.recurrent_native_steps import NativeGRUSteps, NativeLSTMSteps, NativeRNNSteps
 
 NEEDS = (
     "float32 or float64 tensors of one dtype on the CPU without autocast, a state mask without "
@@ -49,6 +52,8 @@ def can_run(call: RecurrentCall) -> bool:
 def run(call: RecurrentCall) -> RecurrentResult:
     """Run the layer over all time steps; see `recurrent_reference.run`."""
     if not torch.is_grad_enabled():
+        if len(call.x) == 1 and call.state_mask is None:
+            return _run_single_step(call)
         return _run_without_gradients(call)
     output, h, c = _RecurrentFunction.apply(  # type: ignore[no-untyped-call]
         call.cell, call.activation, *_arguments(call)
@@ -56,9 +61,26 @@ def run(call: RecurrentCall) -> RecurrentResult:
     return RecurrentResult(output, h, c)
 
 
+def _run_single_step(call: RecurrentCall) -> RecurrentResult:
+    """Run one step without gradients, as in sampling, with few calls of PyTorch."""
+    x, h = call.x[0], call.h
+    weights = (call.weight_ih, call.weight_hh, call.bias_ih, call.bias_hh)
+    c = None
+    if call.c is not None:
+        h, c = torch.lstm_cell(x, (h, call.c), *weights)
+        if call.weight_hr is not None:
+            h = functional.linear(h, call.weight_hr)
+    elif call.cell == "gru":
+        h = torch.gru_cell(x, h, *weights)
+    else:
+        function = torch.rnn_tanh_cell if call.activation == "tanh" else torch.rnn_relu_cell
+        h = function(x, h, *weights)
+    return RecurrentResult(h.unsqueeze(0), h, c)
+
+
 def _run_without_gradients(call: RecurrentCall) -> RecurrentResult:
     n_steps, batch, _ = call.x.shape
-    steps = _arguments(call).make_steps(call.cell, call.activation)
+    steps = make_steps(call.cell, call.activation, _step_weights(call))
     bias = steps.input_bias(call.bias_ih).unsqueeze(1)
     h, c = call.h.t(), None if call.c is None else _transposed_copy(call.c)
     chunk = max(1, CHUNK_VALUES // (batch * len(bias)))
@@ -100,18 +122,30 @@ class _Arguments(NamedTuple):
     weight_hr: Tensor | None
     state_mask: Tensor | None
 
-    def make_steps(self, cell: Cell, activation: Activation) -> Steps:
-        """Return the loops of the cell type."""
-        weights = StepWeights(
-            self.weight_hh, self.bias_hh, self.weight_hr, _columns(self.state_mask)
-        )
-        if cell == "rnn":
-            return RNNSteps(weights, activation)
-        return GRUSteps(weights) if cell == "gru" else LSTMSteps(weights)
-
 
 def _arguments(call: RecurrentCall) -> _Arguments:
     return _Arguments(*(getattr(call, name) for name in _Arguments._fields))
+
+
+def make_steps(cell: Cell, activation: Activation, weights: StepWeights) -> Steps:
+    """Return the loops of a cell type, in C where possible.
+
+    Args:
+        cell: Cell type.
+        activation: Activation function of an RNN.
+        weights: Weights, of a dtype that the CPU kernel supports.
+    """
+    is_native = recurrent_native_steps.can_run(weights.weight_hh.dtype)
+    if cell == "rnn":
+        return (NativeRNNSteps if is_native else RNNSteps)(weights, activation)
+    if cell == "gru":
+        return (NativeGRUSteps if is_native else GRUSteps)(weights)
+    return (NativeLSTMSteps if is_native else LSTMSteps)(weights)
+
+
+def _step_weights(call: RecurrentCall | _Arguments) -> StepWeights:
+    mask = None if call.state_mask is None else call.state_mask.t().contiguous()
+    return StepWeights(call.weight_hh, call.bias_hh, call.weight_hr, mask)
 
 
 class _RecurrentFunction(torch.autograd.Function):
@@ -120,7 +154,7 @@ class _RecurrentFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, cell: Cell, activation: Activation, *tensors: Any) -> Any:
         call = _Arguments(*tensors)
-        steps = call.make_steps(cell, activation)
+        steps = make_steps(cell, activation, _step_weights(call))
         bias = steps.input_bias(call.bias_ih).unsqueeze(1)
         inputs = _input_gates(call.x, call.weight_ih, bias)
         values = steps.forward(inputs, call.h.t(), _columns(call.c), keep=True)
@@ -139,7 +173,8 @@ class _RecurrentFunction(torch.autograd.Function):
         n_arguments = len(_Arguments._fields)
         call = _Arguments(*ctx.saved_tensors[:n_arguments])
         output, *saved = ctx.saved_tensors[n_arguments:]
-        steps, values = call.make_steps(ctx.cell, ctx.activation), StepValues(*saved)
+        steps = make_steps(ctx.cell, ctx.activation, _step_weights(call))
+        values = StepValues(*saved)
         d_states = torch.zeros_like(values.states)
         if d_output is not None:
             d_states[1:] = d_output.transpose(1, 2)

@@ -4,9 +4,12 @@ All values are (features, batch) at each step: BLAS is fastest for wide weights 
 and the gates are contiguous blocks. The loops contain the recurrent product and as few elementwise
 operations as possible, all without allocation. What does not depend on the previous step of the
 backward pass, such as the derivatives of the gates, is computed for all steps before its loop.
+
+`recurrent_native_steps` replaces the elementwise operations by functions in C.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,6 +17,11 @@ import torch
 from torch import Tensor
 
 from elmo.kernels.recurrent_call import Activation
+
+CellFunction = Callable[[int], None]
+"""Function of the step, which is called after its product."""
+BackwardFunction = Callable[[int, Tensor], None]
+"""Function of the step and the gradient of its output, which is called before its product."""
 
 # `derivative(gradient, output, grad_input=out)`; multiplies `gradient` with the derivative.
 _through_sigmoid = torch.ops.aten.sigmoid_backward.grad_input
@@ -152,10 +160,16 @@ class RNNSteps(Steps):
         values[1:] = inputs.transpose(0, 1)
         states = values.unbind()
         buffer = self._mask_buffer()
-        activate = torch.tanh_ if self.is_tanh else torch.relu_
         for h, new_h in pairwise(states):
-            activate(new_h.addmm_(self.weight_hh, self.masked_state(h, buffer)))
+            self.activate(new_h.addmm_(self.weight_hh, self.masked_state(h, buffer)))
         return StepValues(values, values[1:])
+
+    def activate(self, h: Tensor) -> None:
+        """Apply the activation function in place."""
+        if self.is_tanh:
+            h.tanh_()
+        else:
+            h.relu_()
 
     def backward(self, values: StepValues, d_states: Tensor, d_c: Tensor | None) -> StepGradients:
         """Run all steps in reverse order."""
@@ -195,37 +209,57 @@ class GRUSteps(Steps):
         values = inputs.new_empty(n_steps + 1, hidden, batch)
         values[0] = h
         states = values.unbind()
-        products, sigmoids = gates[:, hidden:].unbind(), gates[:, hidden : 3 * hidden].unbind()
-        ns, rs, zs, us = (part.unbind() for part in gates.chunk(4, dim=1))
-        buffer = self._mask_buffer()
+        products, buffer = gates[:, hidden:].unbind(), self._mask_buffer()
+        compute_cell = self.forward_cell(values, gates)
         for t in range(n_steps):
-            h, n = states[t], ns[t]
-            products[t].addmm_(self.weight_hh, self.masked_state(h, buffer))
-            sigmoids[t].sigmoid_()
-            n.addcmul_(rs[t], us[t]).tanh_()
-            torch.lerp(n, h, zs[t], out=states[t + 1])
+            products[t].addmm_(self.weight_hh, self.masked_state(states[t], buffer))
+            compute_cell(t)
         return StepValues(values, gates)
+
+    def forward_cell(self, states: Tensor, gates: Tensor) -> CellFunction:
+        """Return a function that computes gates and new state of a step after the product."""
+        hidden, steps = states.shape[1], states.unbind()
+        sigmoids = gates[:, hidden : 3 * hidden].unbind()
+        n, r, z, u = (part.unbind() for part in gates.chunk(4, dim=1))
+
+        def compute(t: int) -> None:
+            sigmoids[t].sigmoid_()
+            n[t].addcmul_(r[t], u[t]).tanh_()
+            torch.lerp(n[t], steps[t], z[t], out=steps[t + 1])
+
+        return compute
 
     def backward(self, values: StepValues, d_states: Tensor, d_c: Tensor | None) -> StepGradients:
         """Run all steps in reverse order."""
-        n, r, z, u = values.gates.chunk(4, dim=1)
-        hidden = n.shape[1]
-        # Derivatives of the new state with respect to the gates before their activation functions.
         d_gates = torch.empty_like(values.gates)
+        compute_cell = self.backward_cell(values, d_states, d_gates)
+        weight, buffer = self.weight_hh.t().contiguous(), self._mask_buffer()
+        d_h, products = d_states.unbind(), d_gates[:, values.states.shape[1] :].unbind()
+        for t in reversed(range(len(products))):
+            compute_cell(t)
+            self.add_state_gradient(d_h[t], weight, products[t], buffer)
+        return StepGradients(d_states, d_gates)
+
+    def backward_cell(self, values: StepValues, d_states: Tensor, d_gates: Tensor) -> CellFunction:
+        """Return a function that computes the gradients of the gates of a step.
+
+        It adds the gradient through the update gate to that of the previous state.
+        """
+        # Derivatives of the new state with respect to the gates before their activation functions.
+        n, r, z, u = values.gates.chunk(4, dim=1)
         d_n, d_r, d_z, d_u = d_gates.chunk(4, dim=1)
         _through_tanh(torch.rsub(z, 1), n, grad_input=d_n)
         torch.mul(d_n, r, out=d_u)
         _through_sigmoid(d_n * u, r, grad_input=d_r)
         _through_sigmoid(values.states[:-1] - n, z, grad_input=d_z)
-        weight, buffer = self.weight_hh.t().contiguous(), self._mask_buffer()
-        d_h, zs = d_states.unbind(), z.unbind()
-        blocks = d_gates.view(-1, 4, *n.shape[1:]).unbind()
-        products = d_gates[:, hidden:].unbind()
-        for t in reversed(range(len(zs))):
-            blocks[t].mul_(d_h[t + 1])
-            d_h[t].addcmul_(d_h[t + 1], zs[t])
-            self.add_state_gradient(d_h[t], weight, products[t], buffer)
-        return StepGradients(d_states, d_gates)
+        d_h, update, blocks = d_states.unbind(), z.unbind(), d_gates.view(-1, 4, *n.shape[1:])
+        gradients = blocks.unbind()
+
+        def compute(t: int) -> None:
+            gradients[t].mul_(d_h[t + 1])
+            d_h[t].addcmul_(d_h[t + 1], update[t])
+
+        return compute
 
     def input_gradients(self, d_gates: Tensor) -> Tensor:
         """Return the gradients of r, z and n."""
@@ -247,61 +281,92 @@ class LSTMSteps(Steps):
         gates = inputs.transpose(0, 1).contiguous()
         values = inputs.new_empty(n_steps + 1, out, batch)
         values[0] = h
-        states = values.unbind()
-        i_f = gates[:, : 2 * hidden].unbind()
-        i, f, g, o = (part.unbind() for part in gates.chunk(4, dim=1))
-        steps = gates.unbind()
+        cells, tanh_cells = c.unsqueeze(0), None
         if keep:
-            all_c = inputs.new_empty(n_steps + 1, hidden, batch)
-            all_c[0] = c
-            all_tanh = inputs.new_empty(n_steps, hidden, batch)
-            cells, tanh_cells = all_c.unbind(), all_tanh.unbind()
-        else:
-            all_c, all_tanh = c.unsqueeze(0), None
-            cells, tanh_cells = (c,) * (n_steps + 1), i
-        buffer = self._mask_buffer()
+            cells = inputs.new_empty(n_steps + 1, hidden, batch)
+            cells[0] = c
+            tanh_cells = inputs.new_empty(n_steps, hidden, batch)
+        # Without a projection, the cells write the states.
+        outputs = values[1:] if self.weight_hr is None else torch.empty_like(c).unsqueeze(0)
+        compute_cell = self.forward_cell(gates, cells, tanh_cells, outputs)
+        states, steps, buffer = values.unbind(), gates.unbind(), self._mask_buffer()
         for t in range(n_steps):
             steps[t].addmm_(self.weight_hh, self.masked_state(states[t], buffer))
+            compute_cell(t)
+            if self.weight_hr is not None:
+                torch.mm(self.weight_hr, outputs[0], out=states[t + 1])
+        return StepValues(values, gates, cells, tanh_cells)
+
+    def forward_cell(
+        self, gates: Tensor, cells: Tensor, tanh_cells: Tensor | None, outputs: Tensor
+    ) -> CellFunction:
+        """Return a function that computes gates, cell and output of a step after the product.
+
+        Args:
+            gates: Gates of all steps, (time, 4 * hidden, batch).
+            cells: Cells before and after each step, or a single one that each step overwrites.
+            tanh_cells: tanh of the cells after each step, or None if not kept.
+            outputs: Outputs of all steps, or a single one that each step overwrites.
+        """
+        n_steps, hidden = len(gates), cells.shape[1]
+        i_f = gates[:, : 2 * hidden].unbind()
+        i, f, g, o = (part.unbind() for part in gates.chunk(4, dim=1))
+        c, out = _for_each(n_steps + 1, cells), _for_each(n_steps, outputs)
+        tanh_c = i if tanh_cells is None else tanh_cells.unbind()
+
+        def compute(t: int) -> None:
             i_f[t].sigmoid_()
-            o[t].sigmoid_()
-            new_c = torch.mul(f[t], cells[t], out=cells[t + 1])
-            new_c.addcmul_(i[t], g[t].tanh_())
-            tanh_c = torch.tanh(new_c, out=tanh_cells[t])
-            if self.weight_hr is None:
-                torch.mul(o[t], tanh_c, out=states[t + 1])
-            else:
-                torch.mm(self.weight_hr, o[t].mul(tanh_c), out=states[t + 1])
-        return StepValues(values, gates, all_c, all_tanh)
+            new_c = torch.mul(f[t], c[t], out=c[t + 1]).addcmul_(i[t], g[t].tanh_())
+            torch.mul(o[t].sigmoid_(), torch.tanh(new_c, out=tanh_c[t]), out=out[t])
+
+        return compute
 
     def backward(self, values: StepValues, d_states: Tensor, d_c: Tensor | None) -> StepGradients:
         """Run all steps in reverse order."""
+        assert d_c is not None
+        d_gates = torch.empty_like(values.gates)
+        projection, d_hidden = self.weight_hr, torch.empty_like(d_c)
+        if projection is not None:
+            projection = projection.t().contiguous()
+        compute_cell = self.backward_cell(values, d_gates, d_c)
+        weight, buffer = self.weight_hh.t().contiguous(), self._mask_buffer()
+        d_h, steps = d_states.unbind(), d_gates.unbind()
+        for t in reversed(range(len(steps))):
+            d_out = d_h[t + 1]
+            if projection is not None:
+                d_out = torch.mm(projection, d_out, out=d_hidden)
+            compute_cell(t, d_out)
+            self.add_state_gradient(d_h[t], weight, steps[t], buffer)
+        return StepGradients(d_states, d_gates, d_c)
+
+    def backward_cell(self, values: StepValues, d_gates: Tensor, d_c: Tensor) -> BackwardFunction:
+        """Return a function that computes the gradients of the gates of a step.
+
+        It replaces the gradient of the new cell in `d_c` by that of the previous cell.
+        """
         assert values.cells is not None
         assert values.tanh_cells is not None
-        assert d_c is not None
-        i, f, g, o = values.gates.chunk(4, dim=1)
         # Derivatives with respect to the gates before their activation functions: of the new cell
-        # state for i, f and g, of the output for o.
-        d_gates = torch.empty_like(values.gates)
+        # for i, f and g, of the output for o.
+        i, f, g, o = values.gates.chunk(4, dim=1)
         d_i, d_f, d_g, d_o = d_gates.chunk(4, dim=1)
         _through_sigmoid(g, i, grad_input=d_i)
         _through_sigmoid(values.cells[:-1], f, grad_input=d_f)
         _through_tanh(i, g, grad_input=d_g)
         _through_sigmoid(values.tanh_cells, o, grad_input=d_o)
-        output_by_cell = torch.ops.aten.tanh_backward(o, values.tanh_cells).unbind()
-        weight, buffer = self.weight_hh.t().contiguous(), self._mask_buffer()
-        d_h, fs, steps = d_states.unbind(), f.unbind(), d_gates.unbind()
         by_cell = d_gates.view(-1, 4, *i.shape[1:])[:, :3].unbind()
-        by_output = d_o.unbind()
-        projection = d_hidden = None
-        if self.weight_hr is not None:
-            projection, d_hidden = self.weight_hr.t().contiguous(), torch.empty_like(d_c)
-        for t in reversed(range(len(steps))):
-            d_out = d_h[t + 1]
-            if projection is not None:
-                d_out = torch.mm(projection, d_out, out=d_hidden)
+        by_output, forget = d_o.unbind(), f.unbind()
+        output_by_cell = torch.ops.aten.tanh_backward(o, values.tanh_cells).unbind()
+
+        def compute(t: int, d_out: Tensor) -> None:
             d_c.addcmul_(d_out, output_by_cell[t])
             by_cell[t].mul_(d_c)
             by_output[t].mul_(d_out)
-            d_c.mul_(fs[t])
-            self.add_state_gradient(d_h[t], weight, steps[t], buffer)
-        return StepGradients(d_states, d_gates, d_c)
+            d_c.mul_(forget[t])
+
+        return compute
+
+
+def _for_each(n: int, values: Tensor) -> Sequence[Tensor]:
+    """Return n values, or n times the same one if there is only one."""
+    return (values[0],) * n if len(values) == 1 else values.unbind()
