@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from elmo.kernels import recurrent_native_steps
+from elmo.kernels import recurrent_native_steps, recurrent_reference
 from elmo.kernels.recurrent_call import Activation, Cell, RecurrentCall, RecurrentResult
 from elmo.kernels.recurrent_cpu_steps import (
     GRUSteps,
@@ -33,6 +32,8 @@ NEEDS = (
 # Without gradients, the gates of a chunk of steps are computed in one product. A chunk has at most
 # this many values (4 MiB in float32), so that a text of any length fits in memory.
 CHUNK_VALUES = 2**20
+# Rows for which the calls of PyTorch take longer than the products of a single step.
+SMALL_BATCH = 4
 
 
 def can_run(call: RecurrentCall) -> bool:
@@ -52,7 +53,7 @@ def can_run(call: RecurrentCall) -> bool:
 def run(call: RecurrentCall) -> RecurrentResult:
     """Run the layer over all time steps; see `recurrent_reference.run`."""
     if not torch.is_grad_enabled():
-        if len(call.x) == 1 and call.state_mask is None:
+        if len(call.x) == 1 and len(call.h) <= SMALL_BATCH and call.state_mask is None:
             return _run_single_step(call)
         return _run_without_gradients(call)
     output, h, c = _RecurrentFunction.apply(  # type: ignore[no-untyped-call]
@@ -63,13 +64,13 @@ def run(call: RecurrentCall) -> RecurrentResult:
 
 def _run_single_step(call: RecurrentCall) -> RecurrentResult:
     """Run one step without gradients, as in sampling, with few calls of PyTorch."""
+    if call.cell == "lstmp":  # not supported by `torch.lstm_cell`
+        return recurrent_reference.run(call)
     x, h = call.x[0], call.h
     weights = (call.weight_ih, call.weight_hh, call.bias_ih, call.bias_hh)
     c = None
     if call.c is not None:
         h, c = torch.lstm_cell(x, (h, call.c), *weights)
-        if call.weight_hr is not None:
-            h = functional.linear(h, call.weight_hr)
     elif call.cell == "gru":
         h = torch.gru_cell(x, h, *weights)
     else:
