@@ -413,6 +413,20 @@ class TestOtherFiles:
         assert_error(lambda: read(tmp_path / "config.json"), "not a model file")
         assert_error(lambda: read(tmp_path), "contains no model", "config.json")
 
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            (
+                "elmo-torch-task",
+                "is a task model, not an ELMo model. Use the commands of elmo task",
+            ),
+            ("elmo-torch language model", "is a recurrent language model, not an ELMo model"),
+        ],
+    )
+    def test_model_of_another_kind_is_named(self, tmp_path, name, text):
+        (tmp_path / "config.json").write_text(json.dumps({"format": name}))
+        assert_error(lambda: read(tmp_path), text)
+
     def test_gzipped_vocabulary_is_rejected_as_model(self, tmp_path):
         folder = hdf5_folder(tmp_path / "model", vocab="vocab.txt.gz")
         assert_error(lambda: read(folder / "vocab.txt.gz"), "not a complete tar archive")

@@ -44,6 +44,11 @@ READABLE = (
     "elmo-torch folders, options.json with weights.hdf5, NLPL folders or zips, bilm-tf "
     "checkpoints, AllenNLP's model.tar.gz or best.th, and ELMoForManyLangs folders or zips"
 )
+# Formats of models that are not ELMo models: what they are, and their commands.
+OTHER_MODELS = {
+    "elmo-torch-task": ("a task model", "elmo task"),
+    "elmo-torch language model": ("a recurrent language model", "elmo lm"),
+}
 logger = logging.getLogger(__name__)
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 # A source of this form is a path: neither a model name nor a hub id.
@@ -281,6 +286,15 @@ def _read_container(
             f"{files.label} cannot be read as an archive (it contains {files.listing()}). Unpack "
             "it and pass the folder."
         )
+    if "config.json" in files.names:
+        config = files.read_json("config.json")
+        declared = config.get("format") if isinstance(config, dict) else None
+        if declared in OTHER_MODELS:
+            description, commands = OTHER_MODELS[declared]
+            raise FormatError(
+                f"{files.label} is {description}, not an ELMo model. Use the commands of "
+                f"{commands} for it."
+            )
     raise FormatError(
         f"{files.label} contains no model (found {files.listing()}). Supported are {READABLE}."
     )
