@@ -1,12 +1,7 @@
 """Choice of the kernel that runs a recurrent layer of a language model."""
 
 from elmo.errors import ConfigError
-from elmo.kernels import (
-    recurrent_cpu,
-    recurrent_cudnn,
-    recurrent_reference,
-    recurrent_single_step,
-)
+from elmo.kernels import recurrent_cpu, recurrent_cudnn, recurrent_reference
 from elmo.kernels.gradient_mode import no_grad_if_unneeded
 from elmo.kernels.recurrent_call import RecurrentCall, RecurrentResult
 
@@ -34,8 +29,6 @@ def run_recurrent(
         if not record:
             if kernel in ("auto", "cudnn") and recurrent_cudnn.can_run(call):
                 return recurrent_cudnn.run(call)
-            if kernel == "auto" and recurrent_single_step.can_run(call):
-                return recurrent_single_step.run(call)
             if kernel in ("auto", "cpu") and recurrent_cpu.can_run(call):
                 return recurrent_cpu.run(call)
         if kernel in NEEDS:
