@@ -82,6 +82,9 @@ class NumberTrainable:
         self.number = self.number - rate * difference
         return StepResult(difference**2, difference.abs()[0], rate)
 
+    def message(self, step):
+        return None
+
     def memory_advice(self):
         return "take less"
 

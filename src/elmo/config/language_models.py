@@ -360,6 +360,10 @@ class LMTrainConfig:
         for name in ("devices", "num_nodes", "accumulate"):
             if getattr(self.run, name) != 1:
                 raise ConfigError(f"{name} must be 1 for recurrent language models.")
+        if self.run.kernel == "fused":
+            raise ConfigError(
+                "The kernels of recurrent language models are auto, cudnn, reference."
+            )
         if self.averaging.average == "triggered" and not (
             self.valid or self.symbols.valid_fraction
         ):

@@ -1,7 +1,5 @@
 """Recurrent language models over characters, bytes and words."""
 
-from typing import Any
-
 from elmo.lazy import fetch
 
 __all__ = ["ElmoTextGenerator", "LanguageModel", "TextGenerator", "TextLoss"]
@@ -14,5 +12,5 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return fetch(name, _HOMES, __name__)

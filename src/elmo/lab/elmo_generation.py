@@ -10,7 +10,8 @@ from elmo.lab.generation import StepwiseGenerator
 from elmo.lab.stepwise_model import TextWriter
 from elmo.lab.word_writers import BackwardWordWriter, WordText, WordWriter, separator_of
 from elmo.model.lstm import LSTMState
-from elmo.text.tokenizer import WhitespaceTokenizer, get_tokenizer
+from elmo.text.tokenizer import WhitespaceTokenizer
+from elmo.text.tokenizers_by_name import get_tokenizer
 
 
 class ElmoCodec:

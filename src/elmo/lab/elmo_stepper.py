@@ -67,7 +67,8 @@ class ElmoStepper:
         is_forward = direction == "forward"
         self.stack = network.bilm.forward_lstm if is_forward else network.bilm.backward_lstm
         self.config, self.device = model.config, torch.device(device)
-        self.resets = float((model.training or {}).get(RESET_SHARE) or 0.0) >= 0.5
+        share = (model.training or {}).get(RESET_SHARE)
+        self.resets = isinstance(share, float | int) and share >= 0.5
         self.vocabulary = model.vocabulary
         ids = model.vocabulary.ids
         self.border = ids[END_TOKEN if is_forward else BEGIN_TOKEN]

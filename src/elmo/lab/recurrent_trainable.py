@@ -1,7 +1,7 @@
 """Implementation of `Trainable` for recurrent language models."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -304,7 +304,7 @@ class RecurrentTrainable:
         """Whether all weights are finite."""
         return all(bool(torch.isfinite(value).all()) for value in self.parameters)
 
-    def state_dict(self) -> dict[str, object]:
+    def state_dict(self) -> Mapping[str, object]:
         """Return weights, optimizer, recurrent state, averages, and a fingerprint of the text."""
         return {
             "network": self.network.state_dict(),
@@ -315,7 +315,7 @@ class RecurrentTrainable:
             "text": self._fingerprint(),
         }
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load a state returned by `state_dict`.
 
         Args:

@@ -8,7 +8,8 @@ from elmo.lab.stepwise_model import TextWriter
 from elmo.lab.stop_string import StopString
 from elmo.lab.symbols import SPECIAL_WORDS, Symbols
 from elmo.lab.word_writers import WordText, WordWriter
-from elmo.text.tokenizer import get_tokenizer, replace_surrogates
+from elmo.text.tokenizer import replace_surrogates
+from elmo.text.tokenizers_by_name import get_tokenizer
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from elmo.config.language_models import SymbolConfig, Unit
 from elmo.text.characters import END_TOKEN, N_CODE_POINTS
-from elmo.text.tokenizer import get_tokenizer, replace_surrogates
+from elmo.text.tokenizer import replace_surrogates
+from elmo.text.tokenizers_by_name import get_tokenizer
 from elmo.text.vocabulary import UNKNOWN
 
 # Written for unknown words in the Penn Treebank, WikiText and other benchmarks.

@@ -1,6 +1,6 @@
 """Averages of the weights over training steps, which are evaluated and saved."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -80,7 +80,7 @@ class WeightAverages:
         """Return the average, the number of updates and the recorded losses."""
         return {"values": self.values, "n_updates": self.n_updates, "losses": list(self.losses)}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load a state returned by `state_dict`."""
         values, n_updates, losses = state["values"], state["n_updates"], state["losses"]
         assert isinstance(values, list)

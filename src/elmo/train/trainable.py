@@ -77,7 +77,7 @@ class StepResult:
 
 
 class RunSize(Protocol):
-    """The size of a run and of its steps, for progress and logs.
+    """What the monitor of a run reads: the size of the run and of its steps, and messages.
 
     Attributes:
         n_steps: Total number of steps in the run.
@@ -91,6 +91,9 @@ class RunSize(Protocol):
     steps_per_epoch: float
     tokens_per_step: int
     loss_names: tuple[str, ...]
+
+    def message(self, step: int) -> str | None:
+        """Return a text to print after a number of completed steps, such as a sample; or None."""
 
 
 class Trainable(RunSize, Protocol[Batch, EvaluationT, Result]):
@@ -129,9 +132,6 @@ class Trainable(RunSize, Protocol[Batch, EvaluationT, Result]):
 
     def memory_advice(self) -> str:
         """Return the error message for a step that did not fit into memory."""
-
-    def message(self, step: int) -> str | None:
-        """Return a text to print after a number of completed steps, such as a sample; or None."""
 
     def measure(self, step: int, watch: Watch) -> list[float] | None:
         """Evaluate on the held-out data, over all processes; None if there is none.
