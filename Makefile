@@ -25,15 +25,15 @@ test-kernels: $(VENV)/.kernels
 
 # The wording test is also part of `make test`; here it fails early.
 check: $(VENV)/.check
-	$(BIN)/ruff format --check src tests benchmarks runs docs tools
-	$(BIN)/ruff check src tests benchmarks runs docs tools
-	$(BIN)/flake8 src benchmarks runs docs tools
+	$(BIN)/ruff format --check src tests benchmarks examples runs docs tools
+	$(BIN)/ruff check src tests benchmarks examples runs docs tools
+	$(BIN)/flake8 src benchmarks examples runs docs tools
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_wording.py
 
 format: $(VENV)/.check
-	$(BIN)/ruff format src tests benchmarks runs docs tools
-	$(BIN)/ruff check --fix src tests benchmarks runs docs tools
+	$(BIN)/ruff format src tests benchmarks examples runs docs tools
+	$(BIN)/ruff check --fix src tests benchmarks examples runs docs tools
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/make_cli_page.py

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "elmo"
-FOLDERS = ("src", "tests", "docs", "benchmarks", "runs", "tools")
+FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", "runs", "tools")
 SUFFIXES = {".c", ".h", ".md", ".py", ".sh", ".yaml"}
 # The guide and this test contain the banned phrases, and some files list names from earlier
 # versions. The toy corpus is training text.
@@ -165,7 +165,8 @@ def test_file_names_are_unique_in_the_package():
 
 def test_docs_are_wrapped_at_100_columns():
     long = []
-    for path in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *SOURCE.rglob("*.md")]:
+    folders = (ROOT / "docs", ROOT / "examples", SOURCE)
+    for path in [*ROOT.glob("*.md"), *(path for name in folders for path in name.rglob("*.md"))]:
         text = FENCE.sub(lambda match: "\n" * match[0].count("\n"), path.read_text("utf-8"))
         for number, line in enumerate(text.splitlines(), 1):
             # A table row cannot be wrapped, and neither can an address.
