@@ -26,9 +26,13 @@ def test_all_cells_run(tmp_path, monkeypatch, capsys, without_display):
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert "STEPS = 600" in sources[0]
-    sources[0] = sources[0].replace("STEPS = 600", "STEPS = 4").replace(
-        "(argparse, logging, shutil, tokenize, json.decoder, ast, csv, textwrap)",
-        "(csv, textwrap)",
+    sources[0] = (
+        sources[0]
+        .replace("STEPS = 600", "STEPS = 4")
+        .replace(
+            "(argparse, logging, shutil, tokenize, json.decoder, ast, csv, textwrap)",
+            "(csv, textwrap)",
+        )
     )
     names = {}
     for source in sources:

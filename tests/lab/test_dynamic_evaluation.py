@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from tests.lab.small_models import small_network
-from tests.lab.test_text_loss import SYMBOLS, TEXT
+from small_language_models import small_network
+from test_text_loss import SYMBOLS, TEXT
 
 from elmo.errors import ConfigError
 from elmo.lab.dynamic_evaluation import dynamic_loss

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.lab.small_models import random_ids, small_network
+from small_language_models import random_ids, small_network
 from torch import nn
 
 from elmo.config.language_models import RecurrentDropoutConfig

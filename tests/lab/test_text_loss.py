@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from tests.lab.small_models import small_network
+from small_language_models import small_network
 
 from elmo.lab.symbol_text import text_part
 from elmo.lab.symbols import Symbols

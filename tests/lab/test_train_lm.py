@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.lab.small_models import TEXT, small_config
+from small_language_models import TEXT, small_config
 
 from elmo.config import LossConfig, RunConfig
 from elmo.config.language_models import (
