@@ -200,7 +200,7 @@ def test_encode_shows_progress_only_on_request(tiny, capsys, monkeypatch):
         ({"device": "abacus"}, "Device 'abacus' is not available"),
         ({"precision": "fast"}, "float32, bfloat16"),
         ({"precision": "float8_e4m3fn"}, "float32, bfloat16"),
-        ({"precision": np.float32}, "float32, bfloat16"),
+        ({"precision": np.float32}, "precision must be a torch dtype"),
     ],
 )
 def test_encode_rejects_invalid_arguments(tiny, arguments, message):

@@ -6,7 +6,7 @@ import torch
 from conftest import random_model
 
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, InputError
 
 MODEL = ELMo(random_model())
 SENTENCES = ["a b c", [], ["a b", "c"], [["a", "b"], ["c"]]]
@@ -24,6 +24,20 @@ INVALID = [
     ({"precision": "float8"}, "Unknown precision 'float8'"),
     ({"precision": torch.int32}, "Unknown precision torch.int32"),
     ({"device": "nowhere"}, "Device 'nowhere' is not available"),
+    ({"device": "meta"}, "Device 'meta' is not available: its tensors have no values"),
+    ({"device": torch.device("meta")}, "Device 'meta' is not available"),
+    ({"device": "hpu"}, "Device 'hpu' is not available"),
+    ({"device": [1]}, r"device must be a name such as .* \(got \[1\]\)"),
+    ({"device": np.arange(2)}, "device must be a name such as"),
+    ({"pooling": ["mean"]}, r"Unknown pooling \['mean'\]"),
+    ({"pooling": np.array(["mean", "max"])}, "Unknown pooling array"),
+    ({"state": ["reset"]}, r"Unknown state \['reset'\]"),
+    ({"state": np.array(["reset", "carry"])}, "Unknown state array"),
+    ({"precision": np.array(["int8", "auto"])}, "precision must be a torch dtype, its name"),
+    ({"layers": torch.tensor([1])}, r"Unknown layers tensor\(\[1\]\)"),
+    ({"layers": torch.tensor(True)}, r"Unknown layers tensor\(True\)"),
+    ({"layers": torch.tensor(7)}, r"Unknown layers tensor\(7\)"),
+    ({"batch_size": torch.tensor([4, 4])}, "batch_size must be an integer of at least 1"),
     ({"show_progress_bar": "x"}, r"show_progress_bar must be True or False \(got 'x'\)"),
     ({"convert_to_tensor": 2}, r"convert_to_tensor must be True or False \(got 2\)"),
     ({"cache": {}}, "cache must be a WordCache"),
@@ -35,6 +49,26 @@ INVALID = [
 def test_encode_rejects_invalid_arguments_for_every_kind_of_input(sentences, arguments, message):
     with pytest.raises(ConfigError, match=message):
         MODEL.encode(sentences, **arguments)
+
+
+def test_model_is_not_moved_if_an_argument_or_a_sentence_is_invalid(monkeypatch):
+    moves = []
+    monkeypatch.setattr(ELMo, "to", lambda self, device: moves.append(device))
+    for arguments, message in INVALID:
+        with pytest.raises(ConfigError, match=message):
+            MODEL.encode("a b", **{"device": "cpu", **arguments})
+    with pytest.raises(InputError):
+        MODEL.encode([3], device="cpu")
+    assert not moves
+    MODEL.encode("a b", device="cpu")
+    assert moves == [torch.device("cpu")]
+
+
+@pytest.mark.parametrize("number", [np.int64(1), np.array(1), torch.tensor(1)])
+def test_layers_and_batch_size_can_be_scalars_of_numpy_and_pytorch(number):
+    encoded = MODEL.encode(["a b c", "a"], layers=number, batch_size=number)
+    for vectors, expected in zip(encoded, MODEL.encode(["a b c", "a"], layers=1), strict=True):
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("layers", ["average", "all", 1])

@@ -1,7 +1,7 @@
 """The public `ELMo` class, which combines a network with its tokenizer and character mapper."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Unpack, overload
@@ -24,7 +24,7 @@ from elmo.formats.mixes import with_mixes
 from elmo.formats.pretrained import Pretrained
 from elmo.inference.engine_slot import EngineSlot
 from elmo.inference.word_cache import WordCache
-from elmo.kernels.device import move
+from elmo.kernels.device import available_device, move
 from elmo.model.bilm import distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoOutput
@@ -283,27 +283,39 @@ class ELMo(nn.Module):
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
-    # A string is an iterable of strings too; its overloads come first.
     @overload
-    def encode(self, sentences: str, **options: Unpack[types.ToArray]) -> Array: ...  # type: ignore[overload-overlap]
+    def encode(self, sentences: str, **options: Unpack[types.ToArray]) -> Array: ...
     @overload
-    def encode(self, sentences: str, **options: Unpack[types.ToTensor]) -> Tensor: ...  # type: ignore[overload-overlap]
+    def encode(self, sentences: str, **options: Unpack[types.ToTensor]) -> Tensor: ...
     @overload
     def encode(
-        self, sentences: Iterable[str | Sentence], **options: Unpack[types.WordsToArray]
+        self,
+        sentences: types.Sentences | Iterator[str | Sentence],
+        **options: Unpack[types.WordsToArray],
     ) -> list[Array]: ...
     @overload
     def encode(
-        self, sentences: Iterable[str | Sentence], **options: Unpack[types.WordsToTensor]
+        self,
+        sentences: types.Sentences | Iterator[str | Sentence],
+        **options: Unpack[types.WordsToTensor],
     ) -> list[Tensor]: ...
     @overload
     def encode(
-        self, sentences: Iterable[str | Sentence], **options: Unpack[types.PooledToArray]
+        self,
+        sentences: types.Sentences | Iterator[str | Sentence],
+        **options: Unpack[types.PooledToArray],
     ) -> Array: ...
     @overload
     def encode(
-        self, sentences: Iterable[str | Sentence], **options: Unpack[types.PooledToTensor]
+        self,
+        sentences: types.Sentences | Iterator[str | Sentence],
+        **options: Unpack[types.PooledToTensor],
     ) -> Tensor: ...
+    # For arguments of a less specific type, such as `str | list[str]` or `bool`.
+    @overload
+    def encode(
+        self, sentences: str | Iterable[str | Sentence], **options: Unpack[types.AnyResult]
+    ) -> Array | Tensor | list[Array] | list[Tensor]: ...
     def encode(
         self,
         sentences: str | Iterable[str | Sentence],
@@ -353,17 +365,25 @@ class ELMo(nn.Module):
             ConfigError: An argument is invalid.
             InputError: A sentence is invalid or too long for the memory of the device.
         """
-        types.check_encode_arguments(state, pooling, show_progress_bar, convert_to_tensor)
-        if device is not None:
-            move(self, device)
+        # The model is moved only after everything else has been checked.
+        types.check_encode_arguments(
+            state=state,
+            pooling=pooling,
+            precision=precision,
+            show_progress_bar=show_progress_bar,
+            convert_to_tensor=convert_to_tensor,
+        )
         run = self.encoding_run(
             layers=layers,
             batch_size=batch_size,
             precision=precision,
             keep_on_device=convert_to_tensor,
             cache=cache,
+            device=None if device is None else available_device(device),
         )
         words = self._split(sentences)
+        if device is not None:
+            move(self, run.device)
         with Progress("encode", len(words), "sentences", bool(show_progress_bar)) as progress:
             vectors = run.encode(words, state, progress.advance)
         if pooling is None:
@@ -382,6 +402,7 @@ class ELMo(nn.Module):
         keep_on_device: bool = False,
         host_dtype: torch.dtype = torch.float32,
         cache: WordCache | None = None,
+        device: torch.device | None = None,
     ) -> EncodingRun:
         """Return an `EncodingRun`, for callers that manage batches or states themselves.
 
@@ -397,6 +418,7 @@ class ELMo(nn.Module):
             host_dtype=host_dtype,
             cache=cache,
             engines=self._engines,
+            device=device,
         )
 
     def mix_penalty(self) -> Tensor:

@@ -77,23 +77,26 @@ class EncodingRun:
         host_dtype: torch.dtype = torch.float32,
         cache: WordCache | None = None,
         engines: EngineSlot | None = None,
+        device: torch.device | None = None,
     ) -> None:
         """Prepare an encoding run; `ELMo.encode` documents layers, batch size, precision and cache.
 
         With `keep_on_device`, tensors are returned instead of arrays. With the host dtype float16,
         encoding raises `VectorOverflow` if a value becomes infinite. By default, the run has its
-        own engines of the network.
+        own engines of the network. `device` is the one to which the caller moves the network before
+        encoding; by default, that of the network.
         """
         size = as_integer(batch_size)
         if batch_size is not None and (size is None or size < 1):
-            raise ConfigError(f"batch_size must be an integer of at least 1 (got {batch_size!r}).")
+            value = shortened(repr(batch_size), 60)
+            raise ConfigError(f"batch_size must be an integer of at least 1 (got {value}).")
         if cache is not None and not isinstance(cache, WordCache):
             raise ConfigError(f"cache must be a WordCache (got {shortened(repr(cache), 60)}).")
         self.mapper = mapper
         self.batch_size = size
         self.keep_on_device = keep_on_device
         self._host_dtype = host_dtype
-        self.device = next(network.parameters()).device
+        self.device = next(network.parameters()).device if device is None else device
         # Threads unpack batches while a GPU computes the next ones. Tensors that stay on the
         # device are unpacked there, in the caller's CUDA stream.
         self.unpacks_in_threads = self.device.type == "cuda" and not keep_on_device

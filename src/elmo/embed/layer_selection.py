@@ -10,7 +10,7 @@ from torch import Tensor
 
 from elmo.config import Layers
 from elmo.embed.host_arrays import HostArray
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, shortened
 from elmo.model.bilm import BiLMOutput
 from elmo.model.layer_mix import LayerMix
 from elmo.model.network import ELMoNetwork
@@ -52,15 +52,19 @@ def _layer_number(network: ELMoNetwork, layers: Layers) -> int | None:
         number = {str(known): known for known in numbers}.get(layers)
     if number is None or number not in numbers:
         raise ConfigError(
-            f"Unknown layers {layers!r}. Expected average, mix, top, all or a number from 0 to "
-            f"{numbers[-1]}."
+            f"Unknown layers {shortened(repr(layers), 60)}. Expected average, mix, top, all or a "
+            f"number from 0 to {numbers[-1]}."
         )
     return number
 
 
 def as_integer(value: object) -> int | None:
-    """Convert any integer type, such as NumPy's, to `int`; return None for bool and other types."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    """Convert an integer to `int`, also a scalar of NumPy or PyTorch.
+
+    Returns None for truth values, arrays with dimensions and all other types.
+    """
+    is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
+    if is_bool or getattr(value, "ndim", 0) or not isinstance(value, SupportsIndex):
         return None
     try:
         return operator.index(value)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, shortened
 
 logger = logging.getLogger(__name__)
 
@@ -21,20 +21,41 @@ HALF_DTYPES = (torch.float16, torch.bfloat16)
 def move(module: nn.Module, device: str | torch.device) -> None:
     """Move a module to a device, or raise a `ConfigError` if the device is not available."""
     try:
-        module.to(device)
+        module.to(available_device(device))
     except (RuntimeError, AssertionError) as error:
+        raise _device_error(device, error) from None
+
+
+def available_device(device: str | torch.device) -> torch.device:
+    """Return a device with its index, or raise a `ConfigError` if it is not available."""
+    parsed = _parsed_device(device)
+    try:
+        return torch.empty(0, device=parsed).device
+    except (RuntimeError, AssertionError, ImportError) as error:
         raise _device_error(device, error) from None
 
 
 def check_device(device: str) -> None:
     """Raise a `ConfigError` if a device does not exist, without initializing CUDA."""
+    parsed = _parsed_device(device)
+    n_devices = torch.cuda.device_count()
+    if parsed.type == "cuda" and (parsed.index or 0) >= n_devices:
+        raise _device_error(device, f"found {n_devices} CUDA devices")
+
+
+def _parsed_device(device: str | torch.device) -> torch.device:
     try:
         parsed = torch.device(device)
     except RuntimeError as error:
         raise _device_error(device, error) from None
-    n_devices = torch.cuda.device_count()
-    if parsed.type == "cuda" and (parsed.index or 0) >= n_devices:
-        raise _device_error(device, f"found {n_devices} CUDA devices")
+    except TypeError:
+        value = shortened(repr(device), 60)
+        raise ConfigError(
+            f"device must be a name such as 'cpu' or 'cuda:0', or a torch.device (got {value})."
+        ) from None
+    if parsed.type == "meta":
+        raise _device_error(device, "its tensors have no values, so the weights would be lost")
+    return parsed
 
 
 def _device_error(device: str | torch.device, reason: object) -> ConfigError:
