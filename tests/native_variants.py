@@ -45,7 +45,8 @@ def compiled(variant, folder):
     compiler = native_library._compiler()
     path = folder / f"{variant.replace(' ', '-')}.so"
     flags = (*native_library.FLAGS, native_library._cpu_flag(), *VARIANTS[variant])
-    assert path.exists() or native_library._compile(compiler, flags, path)
+    if not path.exists():
+        native_library._compile(compiler, flags, path.parent).replace(path)
     return native_library.load_library(path)
 
 

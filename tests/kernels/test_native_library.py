@@ -2,8 +2,11 @@
 
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -161,7 +164,7 @@ def test_kernel_folder_that_others_can_write_to_is_not_used(empty_cache, caplog,
     folder.chmod(mode)
     assert native_library.library() is not None
     assert list(folder.iterdir()) == []
-    assert f"{folder} is not used, because it belongs to another user or others can" in caplog.text
+    assert f"{folder} is not used, because others can write to it. Run: chmod go-w" in caplog.text
 
 
 @needs_compiler
@@ -203,19 +206,86 @@ def test_library_with_another_abi_is_rejected(empty_cache, monkeypatch, caplog, 
     assert "has ABI version and structure sizes" in caplog.text
 
 
+OTHER_ABI = """
+void get_library_info(long *x) { x[0] = 7; }
+void checksum(void) {}
+void instructions(void) {}
+"""
+LOAD = """
+from elmo.kernels import native_library
+native_library.FLAGS = (*native_library.FLAGS, "-O0")
+print(native_library.library() is not None)
+"""
+
+
 @needs_compiler
-def test_cached_library_with_another_abi_is_recompiled(empty_cache, monkeypatch):
-    native_library.library()
-    (file,) = native_library.kernel_folder().iterdir()
-    other = empty_cache / "other.c"
-    other.write_text(
-        "void get_library_info(long *x) { x[0] = 7; }\n"
-        "void checksum(void) {}\nvoid instructions(void) {}\n"
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(native_library, "SOURCE", other)
-        flags = (*native_library.FLAGS, native_library._cpu_flag())
-        native_library._compile(native_library._compiler(), flags, file)
-    native_library._library.cache_clear()
-    assert native_library.library() is not None
+def test_cached_library_with_another_abi_is_recompiled_and_used_by_the_same_process(tmp_path):
+    # In a process of its own: the loader remembers the libraries of this one.
+    def load():
+        environment = {**os.environ, "ELMO_HOME": str(tmp_path / "home")}
+        command = [sys.executable, "-c", LOAD]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    load()
+    (file,) = (tmp_path / "home" / "kernels").iterdir()
+    (tmp_path / "other.c").write_text(OTHER_ABI)
+    file.unlink()
+    command = [*native_library._compiler(), "-shared", "-fPIC", str(tmp_path / "other.c")]
+    subprocess.run([*command, "-o", str(file)], check=True)
+    file.chmod(0o700)
+    done = load()
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert list(file.parent.iterdir()) == [file]
     native_library.load_library(file)
+
+
+@needs_compiler
+def test_compiled_library_is_private_with_any_umask(empty_cache, caplog):
+    before = os.umask(0o002)
+    try:
+        assert native_library.library() is not None
+        native_library._library.cache_clear()
+        assert native_library.library() is not None
+    finally:
+        os.umask(before)
+    assert not caplog.text
+
+
+@needs_compiler
+def test_kernel_folder_that_is_a_link_is_not_used_and_named_as_such(empty_cache, caplog):
+    folder = native_library.kernel_folder()
+    (empty_cache / "elsewhere").mkdir(mode=0o700)
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(empty_cache / "elsewhere")
+    assert native_library.library() is not None
+    assert list(folder.iterdir()) == []
+    assert f"{folder} is not used, because it is a symbolic link" in caplog.text
+    assert "chmod" not in caplog.text
+
+
+@needs_compiler
+def test_cache_folder_can_be_a_link(empty_cache, caplog):
+    (empty_cache / "elsewhere").mkdir(mode=0o700)
+    (empty_cache / "cache").symlink_to(empty_cache / "elsewhere")
+    assert native_library.library() is not None
+    assert len(list(native_library.kernel_folder().iterdir())) == 1
+    assert not caplog.text
+
+
+@needs_compiler
+@pytest.mark.parametrize(("mode", "is_used"), [(0o777, False), (0o1777, True), (0o775, True)])
+def test_cache_folder_that_every_user_can_write_to_is_not_used(empty_cache, caplog, mode, is_used):
+    folder = native_library.kernel_folder()
+    folder.mkdir(parents=True, mode=0o700)
+    folder.parent.chmod(mode)
+    assert native_library.library() is not None
+    assert len(list(folder.iterdir())) == is_used
+    message = f"{folder.parent} is not used for compiled kernels, because every user can write"
+    assert (message in caplog.text) == (not is_used)
+
+
+def test_cache_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Path, "stat", lambda path: os.stat_result((0o700, 0, 0, 0, 12345, *[0] * 5))
+    )
+    assert "belongs to another user" in native_library._folder_problem(tmp_path)

@@ -51,7 +51,8 @@ def _library() -> ctypes.CDLL | None:
         return _load_cached(compiler, flags, path) or _load_uncached(compiler, flags)
     except (OSError, subprocess.SubprocessError) as error:
         logger.warning(
-            "The native kernels could not be compiled (%s). Using the slower PyTorch kernels.",
+            "The native kernels could not be compiled or loaded (%s). Using the slower PyTorch "
+            "kernels.",
             error,
         )
     return None
@@ -66,29 +67,67 @@ def _load_cached(compiler: Sequence[str], flags: Sequence[str], path: Path) -> c
     """Load the cached library, compiling it if needed; None if the cache folder is not usable."""
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for checked in (path.parent, path):
-        if not _is_private(checked):
-            logger.warning(
-                "%s is not used, because it belongs to another user or others can write to it. "
-                "The native kernels are compiled in each process instead. Delete it, or run: "
-                "chmod go-w '%s'",
-                checked,
-                checked,
-            )
-            return None
+    problem = (
+        _folder_problem(path.parent.parent)
+        or _private_problem(path.parent)
+        or _private_problem(path)
+    )
+    if problem:
+        logger.warning("%s The native kernels are compiled in each process instead.", problem)
+        return None
     with suppress(OSError):
         return load_library(path)
-    # The file is missing or damaged.
-    return load_library(path) if _compile(compiler, flags, path) else None
+    # The file is missing, damaged or of another version. The new one is loaded before it is
+    # renamed: the dynamic loader would return the old library for a path that it loaded before.
+    compiled = _compile(compiler, flags, path.parent)
+    if compiled is None:
+        return None
+    try:
+        loaded = load_library(compiled)
+        compiled.replace(path)
+    finally:
+        compiled.unlink(missing_ok=True)
+    return loaded
 
 
-def _is_private(path: Path) -> bool:
-    """Whether a path, if it exists, belongs to this user and nobody else can write to it."""
+def _folder_problem(folder: Path) -> str | None:
+    """Return why another user could replace the content of the cache folder; None if nobody can.
+
+    The folder may belong to the administrator, and its group is trusted: the models in it are, too.
+    """
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    if status.st_uid not in (os.getuid(), 0):
+        return (
+            f"{folder} is not used for compiled kernels, because it belongs to another user. Set "
+            "ELMO_HOME to a folder of your own."
+        )
+    if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+        return (
+            f"{folder} is not used for compiled kernels, because every user can write to it. Run: "
+            f"chmod o-w '{folder}'"
+        )
+    return None
+
+
+def _private_problem(path: Path) -> str | None:
+    """Return why a folder or file is not private to this user; None if it is, or does not exist."""
     try:
         status = path.lstat()
     except OSError:
-        return True
-    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return (
+            f"{path} is not used, because it is a symbolic link. Delete the link; the cache folder "
+            "(ELMO_HOME) can be one."
+        )
+    if status.st_uid != os.getuid():
+        return f"{path} is not used, because it belongs to another user. Delete it."
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"{path} is not used, because others can write to it. Run: chmod go-w '{path}'"
+    return None
 
 
 def load_library(path: Path) -> ctypes.CDLL:
@@ -114,10 +153,10 @@ def load_library(path: Path) -> ctypes.CDLL:
 def _load_uncached(compiler: Sequence[str], flags: Sequence[str]) -> ctypes.CDLL:
     """Compile the library to a temporary folder, load it and delete the folder."""
     with tempfile.TemporaryDirectory(prefix="elmo-") as folder:
-        path = Path(folder) / "native.so"
-        if not _compile(compiler, flags, path):
+        compiled = _compile(compiler, flags, Path(folder))
+        if compiled is None:
             raise OSError(f"{folder} is not writable")
-        return load_library(path)
+        return load_library(compiled)
 
 
 def _compiler() -> list[str] | None:
@@ -151,24 +190,25 @@ def _cpu_features() -> bytes:
     return b"\n".join(sorted({line for line in lines if line.startswith((b"flags", b"Features"))}))
 
 
-def _compile(compiler: Sequence[str], flags: Sequence[str], path: Path) -> bool:
-    """Compile the library to a temporary file and move it to its path atomically.
+def _compile(compiler: Sequence[str], flags: Sequence[str], folder: Path) -> Path | None:
+    """Compile the library to a new file in a folder and return its path.
 
-    Returns False if the folder is not writable, and raises `OSError` if the compiler failed.
+    Returns None if the folder is not writable, and raises `OSError` if the compiler failed.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial.touch()
+        number, name = tempfile.mkstemp(dir=folder, prefix=".native-", suffix=".so")
     except OSError:
-        return False
+        return None
+    os.close(number)
+    path = Path(name)
     try:
-        command = [*compiler, *flags, str(SOURCE), "-o", str(partial)]
+        command = [*compiler, *flags, str(SOURCE), "-o", name]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if done.returncode:
             message = done.stderr.strip().splitlines()[:1]
             raise OSError(f"{compiler[0]}: {message[0] if message else 'no error message'}")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return True
+        path.chmod(0o700)  # the mode of the compiler's file depends on the umask
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return path
