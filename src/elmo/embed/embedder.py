@@ -272,10 +272,22 @@ class ELMo(nn.Module):
         """Make the next call use the current weights, and clear word caches on their next use.
 
         On a CPU the model computes with packed copies of its weights, which follow all changes that
-        PyTorch records. Writes through `weight.data`, NumPy or another alias of the memory are not
-        recorded; calls of more than 10,000 words detect them, and shorter ones need this method.
+        PyTorch records, and steps of fused optimizers. Call this method after a change that neither
+        covers: a write through `weight.data`, NumPy or another alias of the memory, or training of
+        `network` with a fused optimizer if the weights are frozen before the next call of the
+        model. Only long calls detect such changes by themselves; docs/troubleshooting.md has the
+        numbers.
         """
         self._engines.drop()
+
+    def requires_grad_(self, requires_grad: bool = True) -> "ELMo":
+        """Set whether all weights are trained; the next call uses the current weights.
+
+        Afterwards it is unknown whether a fused optimizer changed frozen weights in the meantime.
+        """
+        self._engines.drop()
+        super().requires_grad_(requires_grad)
+        return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ELMo":
         """Free the packed copies when the model is moved or converted, by `to` or `half`."""
