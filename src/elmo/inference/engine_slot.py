@@ -49,8 +49,9 @@ class EngineSlot:
 
     def drop(self) -> None:
         """Drop all engines. Word caches are cleared on their next use."""
-        self._snapshot = WeightSnapshot()
-        self._engines: dict[ResolvedPrecision, Engine] = {}
+        with packing_lock():  # else a call in another thread could put the old snapshot back
+            self._snapshot = WeightSnapshot()
+            self._engines: dict[ResolvedPrecision, Engine] = {}
 
     def engine(
         self,
