@@ -1,11 +1,13 @@
 """Tests that every change of a weight reaches the next vectors."""
 
 import copy
+import itertools
 import logging
 import os
 import pickle
 import random
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -25,6 +27,7 @@ from elmo.kernels.native_ffi import can_compute
 from elmo.kernels.native_kernels import NativeKernels
 from elmo.kernels.torch_kernels import AUTO_KERNELS
 from elmo.kernels.weight_snapshot import WeightSnapshot
+from elmo.model.bilm import distinct_rows
 
 # Widths that the native kernels support.
 CONFIG = ModelConfig(
@@ -218,6 +221,48 @@ def test_change_reaches_every_precision(precision):
         assert_current(elmo, precision=precision)
 
 
+# Dtype of the model and precision of the call: the engine converts the weights on this machine, or
+# on one whose processor lacks half precision.
+CONVERTED = [
+    (torch.float32, "float64"),
+    (torch.float64, "float32"),
+    (torch.float16, None),
+    (torch.bfloat16, None),
+]
+
+
+@pytest.mark.parametrize(("dtype", "precision"), CONVERTED)
+def test_fused_step_changes_the_vectors_of_converted_weights(dtype, precision):
+    elmo = make_elmo(requires_grad=True).to(dtype)
+    for name in ("forward_lstm.layers.0.weight_hh", "encoder.projection.bias"):
+        weight = elmo.network.bilm.get_parameter(name)
+        optimizer = torch.optim.AdamW([weight], lr=0.25, fused=True)
+        before = elmo.encode(SHORT, precision=precision)
+        weight.grad = torch.full_like(weight, 0.25)
+        optimizer.step()
+        optimizer.zero_grad()
+        after = elmo.encode(SHORT, precision=precision)
+        assert any((a != b).any() for a, b in zip(before, after, strict=True))
+        for ours, true in zip(after, copied_vectors(elmo, SHORT, precision), strict=True):
+            np.testing.assert_array_equal(ours, true)
+
+
+@pytest.mark.parametrize(("dtype", "precision"), CONVERTED)
+def test_uncounted_write_changes_the_vectors_of_long_calls_with_converted_weights(dtype, precision):
+    elmo = make_elmo().to(dtype)
+    elmo.encode(SHORT, precision=precision)
+    for name in ("backward_lstm.layers.1.weight_hr", "forward_lstm.layers.0.bias"):
+        elmo.network.bilm.get_parameter(name).data.mul_(-2).add_(0.5)
+        actual = elmo.encode(LONG, precision=precision)
+        for ours, true in zip(actual, copied_vectors(elmo, LONG, precision), strict=True):
+            np.testing.assert_array_equal(ours, true)
+
+
+def copied_vectors(elmo, sentences, precision):
+    """Return the vectors of a copy of the model, which has the same dtype and no engines."""
+    return copy.deepcopy(elmo).encode(sentences, precision=precision)
+
+
 def test_conversion_to_half_precision_and_back_changes_the_vectors():
     elmo = make_elmo()
     before = elmo.encode(SHORT)
@@ -258,6 +303,19 @@ def test_fused_step_followed_by_freezing_changes_the_vectors():
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     elmo.network.bilm.requires_grad_(False)
+    assert_current(elmo)
+
+
+def test_fused_steps_on_the_network_between_unfreezing_and_freezing_change_the_vectors():
+    elmo = make_elmo()
+    elmo.encode(SHORT)
+    elmo.requires_grad_()
+    optimizer = torch.optim.SGD(elmo.network.parameters(), lr=0.1, fused=True)
+    rows, index = distinct_rows(elmo.character_ids(SHORT))
+    elmo.network(rows, index, index > 0).representations[0].square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    elmo.requires_grad_(False)
     assert_current(elmo)
 
 
@@ -402,6 +460,31 @@ def test_concurrent_first_calls_return_the_same_vectors():
     for vectors in results:
         for ours, true in zip(vectors, expected, strict=True):
             np.testing.assert_array_equal(ours, true)
+
+
+def test_refresh_during_a_call_of_another_thread_is_not_lost(monkeypatch):
+    elmo = make_elmo()
+    weights = dict(elmo.network.bilm.named_parameters())
+    slot, is_compared, is_refreshing = EngineSlot(), threading.Event(), threading.Event()
+    updated, n_calls = WeightSnapshot.updated, itertools.count(1)
+
+    def slow_updated(snapshot, *args, **kwargs):
+        result = updated(snapshot, *args, **kwargs)
+        if next(n_calls) == 2:  # the comparison before the slot is changed
+            is_compared.set()
+            is_refreshing.wait(60)
+            time.sleep(0.2)  # time for `drop`, which must wait for this thread
+        return result
+
+    monkeypatch.setattr(WeightSnapshot, "updated", slow_updated)
+    thread = threading.Thread(target=slot.engine, args=(weights,))
+    thread.start()
+    assert is_compared.wait(60)
+    is_refreshing.set()
+    slot.drop()
+    thread.join()
+    assert not slot._engines
+    assert not slot._snapshot.covers(weights.values())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -64,6 +64,8 @@ class Engine:
         snapshot = WeightSnapshot(weights.values()) if snapshot is None else snapshot
         read, converted = snapshot, None
         if (resolved.weights, device) != (first.dtype, first.device):
+            # Before they are read: the slot then detects a change of the originals.
+            snapshot.use(weights.values())
             converted = {
                 name: value.detach().to(device, resolved.weights) for name, value in weights.items()
             }

@@ -8,7 +8,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from threading import Lock
+from threading import RLock
 from typing import Any, TypeVar
 
 import torch
@@ -19,10 +19,10 @@ from elmo.kernels.native_threads import run_tasks
 
 T = TypeVar("T")
 
-_lock = Lock()
+_lock = RLock()
 
 
-def packing_lock() -> Lock:
+def packing_lock() -> RLock:
     """Return the lock that is held while copies are made and snapshots are replaced."""
     return _lock
 
@@ -30,7 +30,7 @@ def packing_lock() -> Lock:
 def _renew_lock() -> None:
     """Replace the lock in a forked process: another thread may have held it during the fork."""
     global _lock
-    _lock = Lock()
+    _lock = RLock()
 
 
 if hasattr(os, "register_at_fork"):
