@@ -108,6 +108,13 @@ def test_help_of_a_task_shows_only_its_options_and_its_defaults():
     assert "--reader <auto|coreference|gap>" in shown["litbank"]
 
 
+def test_help_of_a_task_has_no_examples_of_other_tasks_and_no_flags_of_other_commands():
+    shown = help_of_task("sick")
+    assert "elmo task fit" in help_of_task()
+    assert "elmo task fit" not in shown.partition("\n")[2]
+    assert "--unroll" not in shown
+
+
 def test_help_of_a_task_follows_from_its_config_file_and_flags(tmp_path):
     file = tmp_path / "x.yaml"
     file.write_text("encoder: {crf: false}\ntask: tagging\n")

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from elmo import cli
 from elmo.config.serialization import load_config, presets
 from elmo.tasks.registry.task_config import TaskConfig
-from elmo.tasks.registry.task_rows import synonyms
+from elmo.tasks.registry.task_presets import task_presets
+from elmo.tasks.registry.task_rows import TASKS, synonyms
 
 RUNNER = CliRunner()
 QUICK = "--model none --hidden 8 --character-dim 4 --character-filters [[1,4]] --epochs 2".split()
@@ -57,13 +58,12 @@ def fit_error(elmo, tmp_path, *words):
     return result.stderr
 
 
-def test_every_task_has_a_preset_of_its_own():
-    for name in presets("task_types"):
-        for spelling in (name, name.replace("-", "_")):
-            config = load_config(TaskConfig, spelling, {"out": "x"}, presets("task_types"))
-            assert config.task == name.replace("-", "_")
-            assert config.examples.reader == "auto"
-    assert len(presets("task_types")) == 8
+@pytest.mark.parametrize("name", list(TASKS))
+def test_name_of_every_task_is_a_preset(name):
+    for spelling in (name, name.replace("_", "-")):
+        config = load_config(TaskConfig, spelling, {"out": "x"}, task_presets())
+        assert config.task == name
+        assert config.examples.reader == "auto"
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_everyday_name_of_a_task_suggests_the_task(elmo, name, task):
 
 
 def test_suggested_tasks_exist():
-    assert set(synonyms().values()) <= presets("task_types").keys()
-    assert not synonyms().keys() & (presets("task_types") | presets("tasks")).keys()
+    assert set(synonyms().values()) <= task_presets().keys()
+    assert not synonyms().keys() & (task_presets() | presets("tasks")).keys()
 
 
 def test_classification_of_csv_with_quoted_newlines_and_numeric_labels(elmo, tmp_path):

@@ -4,6 +4,7 @@ import ast
 import inspect
 
 import pytest
+import yaml
 from test_import_layers import MODULES, imports
 
 from elmo.config.serialization import leaves, presets
@@ -11,6 +12,7 @@ from elmo.tasks.core.task import LookupTask, TrainedTask
 from elmo.tasks.registry.task_classes import task_class
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_flags import all_leaves
+from elmo.tasks.registry.task_presets import task_presets
 from elmo.tasks.registry.task_rows import TASKS, all_readers, imported
 
 MAX_IMPORTS, MAX_LAYERS = 80, 12
@@ -74,11 +76,20 @@ def test_row_of_each_task_is_complete(name):
         assert reader.named is None or reader.named in row.readers
         assert (reader.names is None) == (not reader.labels)
     assert row.reader is None or row.reader in row.readers
-    assert name.replace("_", "-") in presets("task_types")
     # Every unused option exists, and is not one of the task itself.
     common = [leaf for leaf in leaves(TaskConfig, data={"task": name}) if leaf.path != ("options",)]
     names = {leaf.name for leaf in common} | {part for leaf in common for part in leaf.path}
     assert set(row.unused) <= names
+
+
+def test_preset_of_each_task_has_values():
+    tasks = {}
+    for name, path in presets("task_types").items():
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tasks[name] = values.pop("task").replace("_", "-")
+        assert values, f"{path} has no values; a task without a preset has the defaults"
+    assert all(name == task for name, task in tasks.items())
+    assert tasks.keys() <= task_presets().keys()
 
 
 def test_names_of_options_are_unique_over_all_tasks():

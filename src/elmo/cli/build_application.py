@@ -76,6 +76,8 @@ def application(typed: Sequence[str] | None = None) -> typer.Typer:
         if is_named:
             flags = command_flags(command, [] if typed is None else _arguments(typed, words))
             function = command_function(command, flags)
+            if flags.are_of_task:  # the examples are those of other tasks
+                text = text.partition("\b\nExamples:")[0].rstrip()
             inapplicable = {"inapplicable": flags.inapplicable}
             cls = cast(type[SectionedCommand], type(cls.__name__, (cls,), inapplicable))
         parent.command(word, cls=cls, help=text, short_help=short)(function)

@@ -10,9 +10,9 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from elmo.cli.command_table import Command
+from elmo.cli.command_table import Command, FindPresets
 from elmo.cli.run_command import run_command
-from elmo.config.serialization import Leaf, leaves, load_config, presets
+from elmo.config.serialization import Leaf, Preset, leaves, load_config
 from elmo.errors import ConfigError
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_flags import all_leaves, inapplicable_flags, named_config, task_leaves
@@ -44,10 +44,10 @@ def command_flags(command: Command, arguments: Sequence[str]) -> Flags:
     return Flags(shown, inapplicable_flags(config, shown), are_of_task=True)
 
 
-def _known_presets(command: Command) -> dict[str, Path]:
-    known: dict[str, Path] = {}
-    for folder in command.presets.values():
-        known |= presets(folder)
+def _known_presets(command: Command) -> dict[str, Preset]:
+    known: dict[str, Preset] = {}
+    for find in command.presets.values():
+        known |= find()
     return known
 
 
@@ -83,8 +83,8 @@ def command_function(command: Command, flags: Flags) -> Callable[..., None]:
     if command.file:
         known = [
             f"a {title} ({', '.join(names)})"
-            for title, folder in command.presets.items()
-            if (names := presets(folder))
+            for title, find in command.presets.items()
+            if (names := find())
         ]
         choices = " or ".join([*([", ".join(known)] if known else []), "a YAML config file"])
         text = (
@@ -160,15 +160,17 @@ def _parameter(
 
 
 @cache
-def _task_defaults(folder: str | None) -> dict[tuple[str, ...], list[str]]:
+def _task_defaults(find: FindPresets | None) -> dict[tuple[str, ...], list[str]]:
     """Return the values that tasks have instead of a default, by the path of the option."""
-    if folder is None:
+    if find is None:
         return {}
     import yaml
 
     notes: dict[tuple[str, ...], list[str]] = {}
-    for task, path in presets(folder).items():
-        for name, value in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+    for task, preset in find().items():
+        if not isinstance(preset, Path):
+            continue  # a task with the defaults
+        for name, value in yaml.safe_load(preset.read_text(encoding="utf-8")).items():
             options = value if isinstance(value, dict) else {None: value}
             for option, default in options.items():
                 key = (name,) if option is None else (name, option)

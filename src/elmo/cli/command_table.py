@@ -1,6 +1,7 @@
 """Table of the commands of `elmo`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -25,9 +26,13 @@ from elmo.config.language_models import (
     LMSampleConfig,
     LMTrainConfig,
 )
+from elmo.config.serialization import Preset, presets
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_flags import HIDDEN
+from elmo.tasks.registry.task_presets import task_presets
 from elmo.tasks.registry.task_rows import synonyms
+
+FindPresets = Callable[[], Mapping[str, Preset]]
 
 
 class Command(NamedTuple):
@@ -39,7 +44,7 @@ class Command(NamedTuple):
         positional: Fields that are positional arguments. If `out` is one of them, it can also be
             given as `--out`.
         file: Metavar of `--config`; empty if the command takes no config file.
-        presets: For each type of preset, the subfolder that contains the presets.
+        presets: For each type of preset, a function that returns the presets by name.
         synonyms: Names that users may try instead of a preset, with the preset to suggest.
         is_native: Whether the command will probably need the native kernels.
         shows_threads: Whether to print a reduced number of threads. It does not matter for commands
@@ -52,7 +57,7 @@ class Command(NamedTuple):
     function: str
     positional: tuple[str, ...] = ()
     file: str = ""
-    presets: Mapping[str, str] = MappingProxyType({})
+    presets: Mapping[str, FindPresets] = MappingProxyType({})
     synonyms: Mapping[str, str] = MappingProxyType({})
     is_native: bool = False
     shows_threads: bool = True
@@ -86,7 +91,7 @@ COMMANDS = {
         "elmo.tasks.training.fit:fit",
         ("config",),
         file="preset|file",
-        presets={"task": "task_types", "data set": "tasks"},
+        presets={"task": task_presets, "data set": partial(presets, "tasks")},
         synonyms=synonyms(),
         hidden=HIDDEN,
     ),
@@ -101,7 +106,7 @@ COMMANDS = {
         "elmo.lab.train_lm:train_lm",
         ("text",),
         file="preset|file",
-        presets={"preset": "language_models"},
+        presets={"preset": partial(presets, "language_models")},
         hidden=HIDDEN,
     ),
     "lm sample": Command(LMSampleConfig, "elmo.lab.sample_lm:sample_lm", ("model",)),
@@ -112,7 +117,7 @@ COMMANDS = {
         "elmo.lab.compare_lm:compare_lm",
         ("text",),
         file="preset|file",
-        presets={"preset": "language_models"},
+        presets={"preset": partial(presets, "language_models")},
         # The grid sets cell, depth and width.
         hidden=(*HIDDEN, "cell", "n_layers", "hidden_dim", "dry_run"),
     ),
@@ -124,7 +129,7 @@ COMMANDS = {
         PretrainConfig,
         "elmo.train.pretrain_model:pretrain",
         file="preset|file",
-        presets={"preset": ""},
+        presets={"preset": presets},
     ),
     "finetune": Command(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
     "evaluate": Command(EvaluateConfig, "elmo.evaluate.evaluate_model:evaluate", ("text",)),

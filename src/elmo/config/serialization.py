@@ -15,6 +15,8 @@ from elmo.config.renamed import section_types, upgrade
 from elmo.errors import ConfigError, did_you_mean, nearest_name, shortened
 
 Config = TypeVar("Config")
+# The YAML file of a preset, or its values.
+Preset = Path | Mapping[str, object]
 
 
 def to_dict(config: object) -> dict[str, object]:
@@ -170,12 +172,12 @@ def load_config(
     cls: type[Config],
     source: str | None = None,
     overrides: Mapping[str, object] | None = None,
-    known: Mapping[str, Path] | None = None,
+    known: Mapping[str, Preset] | None = None,
     synonyms: Mapping[str, str] | None = None,
 ) -> Config:
     """Build a config from a YAML file or preset and values that override it, by field name.
 
-    `known` has the path of each preset; `synonyms` maps other names to the preset to suggest.
+    `known` has each preset by name; `synonyms` maps other names to the preset to suggest.
     """
     data: dict[str, object] = {}
     where = source or "config"
@@ -196,10 +198,12 @@ def load_config(
     return from_dict(cls, data, where)
 
 
-def _read_settings(source: str, known: Mapping[str, Path], synonyms: Mapping[str, str]) -> object:
+def _read_settings(source: str, known: Mapping[str, Preset], synonyms: Mapping[str, str]) -> object:
     import yaml
 
     path = known.get(source) or known.get(source.replace("_", "-")) or Path(source)
+    if isinstance(path, Mapping):
+        return dict(path)
     if not path.is_file() and (preset := synonyms.get(source.lower())):
         raise ConfigError(f"There is no preset or file named {source}. Use {preset}.")
     if not path.is_file():

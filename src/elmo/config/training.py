@@ -123,8 +123,8 @@ class OptimizerConfig:
     clip_norm: float = 10.0
     """Maximum global gradient norm. 0: no clipping."""
     loss_scale: float | None = None
-    """Factor applied to the loss before backpropagation. Default: the value of --unroll when
-    training a language model with Adagrad, otherwise 1."""
+    """Factor applied to the loss before backpropagation. Default: 1, except that language models
+    trained with Adagrad use the number of words per BPTT segment."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "accumulator", "loss_scale"):

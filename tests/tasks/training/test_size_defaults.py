@@ -6,13 +6,14 @@ import pytest
 
 from elmo.config.serialization import load_config, presets
 from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.registry.task_presets import task_presets
 from elmo.tasks.training.size_defaults import with_size_defaults
 from elmo.train.run_folder import write_config
 
 
 def sizes(out, n_examples, source="tagging", **settings):
     """Return the batch size and the number of warm-up steps."""
-    known = {**presets("task_types"), **presets("tasks")}
+    known = task_presets() | presets("tasks")
     config = load_config(TaskConfig, source, {"out": str(out), **settings}, known)
     config = with_size_defaults(config, n_examples)
     return config.batch_size, config.optimizer.warmup_steps

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self, cast
 
-from elmo.config.serialization import load_config, presets
+from elmo.config.serialization import load_config
 from elmo.errors import InputError
 from elmo.progress import hidden_progress
 from elmo.tasks.core.example import Example
@@ -15,6 +15,7 @@ from elmo.tasks.fitted.lookup_model import LookupModel
 from elmo.tasks.nearest_occurrences.occurrence_lookup import NearestOccurrences
 from elmo.tasks.reading.load_examples import subsample
 from elmo.tasks.registry.task_config import TaskConfig
+from elmo.tasks.registry.task_presets import task_presets
 from elmo.tasks.word_senses.word_sense_lookup import PredictedSense
 from elmo.text.line_splitter import SplitFunction
 
@@ -28,8 +29,7 @@ class LookupEstimator(Estimator[Answer]):
     def fit(self, texts: Iterable[Stored]) -> Self:
         """Build the index from texts in the format described in the class docstring."""
         settings = {**self.settings, "out": "", "task": self.task}
-        preset = self.task.replace("_", "-")
-        config = load_config(TaskConfig, preset, settings, presets("task_types"))
+        config = load_config(TaskConfig, self.task, settings, task_presets())
         with hidden_progress(self.verbose < 1):
             elmo = load_elmo(config.elmo)
             warn_about_tokenizer(config, elmo_of(elmo))

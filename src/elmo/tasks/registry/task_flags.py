@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, replace
-from pathlib import Path
 from typing import Literal
 
-from elmo.config.serialization import Leaf, leaves, load_config
+from elmo.config.serialization import Leaf, Preset, leaves, load_config
 from elmo.errors import ConfigError
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_rows import AUTO, TASKS, TaskRow, all_readers, task_row
@@ -15,7 +14,7 @@ HIDDEN = ("devices", "num_nodes", "accumulate")
 
 
 def named_config(
-    arguments: Sequence[str], known: Mapping[str, Path], synonyms: Mapping[str, str]
+    arguments: Sequence[str], known: Mapping[str, Preset], synonyms: Mapping[str, str]
 ) -> TaskConfig | None:
     """Return the config given on the command line; None if it is missing or invalid.
 
