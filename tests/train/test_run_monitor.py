@@ -12,7 +12,11 @@ from elmo.train.run_state import RunState
 from elmo.train.trainable import StepResult
 
 TRAINABLE = SimpleNamespace(
-    n_steps=100, steps_per_epoch=8.0, tokens_per_step=50, loss_names=("forward", "backward")
+    n_steps=100,
+    steps_per_epoch=8.0,
+    tokens_per_step=50,
+    loss_names=("forward", "backward"),
+    message=lambda step: f"message after step {step}",
 )
 RESULT = StepResult(torch.tensor([2.0, 4.0]), torch.tensor(0.5), 0.25)
 EVALUATION = SimpleNamespace(values=lambda: {"score": 0.75}, line=lambda: "score 0.75")
@@ -35,6 +39,7 @@ def make_monitor(folder, *, is_first=True):
 def test_monitor_prints_and_logs_all_events(tmp_path, capsys):
     report_all(make_monitor(tmp_path))
     assert capsys.readouterr().err.splitlines() == [
+        "message after step 4",
         "step 4, epoch 0.50: score 0.75",
         "step 6, epoch 0.75: score 0.75 (no improvement)",
         "Training diverged before step 7. Returning to step 6 with 0.7 times the learning rate.",
