@@ -164,7 +164,8 @@ def test_kernel_folder_that_others_can_write_to_is_not_used(empty_cache, caplog,
     folder.chmod(mode)
     assert native_library.library() is not None
     assert list(folder.iterdir()) == []
-    assert f"{folder} is not used, because others can write to it. Run: chmod go-w" in caplog.text
+    assert f"{folder} is not used, because others can write to it. " in caplog.text
+    assert f"Run: chmod go-w '{folder}'" in caplog.text
 
 
 @needs_compiler

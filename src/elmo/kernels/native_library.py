@@ -29,6 +29,7 @@ SOURCE = Path(__file__).with_name("native.c")
 FLAGS = ("-O3", "-shared", "-fPIC", "-Wno-psabi")
 SWITCH = "ELMO_NATIVE"
 """Environment variable that disables the library if set to 0."""
+FALLBACK = "The native kernels are compiled in each process instead."
 
 
 _lock = Lock()
@@ -73,7 +74,7 @@ def _load_cached(compiler: Sequence[str], flags: Sequence[str], path: Path) -> c
         or _private_problem(path)
     )
     if problem:
-        logger.warning("%s The native kernels are compiled in each process instead.", problem)
+        logger.warning(problem)
         return None
     with suppress(OSError):
         return load_library(path)
@@ -101,13 +102,13 @@ def _folder_problem(folder: Path) -> str | None:
         return None
     if status.st_uid not in (os.getuid(), 0):
         return (
-            f"{folder} is not used for compiled kernels, because it belongs to another user. Set "
-            "ELMO_HOME to a folder of your own."
+            f"{folder} is not used for compiled kernels, because it belongs to another user. "
+            f"{FALLBACK} Set ELMO_HOME to a folder of your own."
         )
     if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
         return (
-            f"{folder} is not used for compiled kernels, because every user can write to it. Run: "
-            f"chmod o-w '{folder}'"
+            f"{folder} is not used for compiled kernels, because every user can write to it. "
+            f"{FALLBACK} Run: chmod o-w '{folder}'"
         )
     return None
 
@@ -120,13 +121,14 @@ def _private_problem(path: Path) -> str | None:
         return None
     if stat.S_ISLNK(status.st_mode):
         return (
-            f"{path} is not used, because it is a symbolic link. Delete the link; the cache folder "
-            "(ELMO_HOME) can be one."
+            f"{path} is not used, because it is a symbolic link. {FALLBACK} Delete the link; the "
+            "cache folder (ELMO_HOME) can be one."
         )
     if status.st_uid != os.getuid():
-        return f"{path} is not used, because it belongs to another user. Delete it."
+        return f"{path} is not used, because it belongs to another user. {FALLBACK} Delete it."
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"{path} is not used, because others can write to it. Run: chmod go-w '{path}'"
+        reason = f"{path} is not used, because others can write to it."
+        return f"{reason} {FALLBACK} Run: chmod go-w '{path}'"
     return None
 
 
