@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import random_model
+from conftest import TINY, random_model
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.embed.embedder import ELMo
@@ -115,6 +115,29 @@ def test_int8_is_rejected_for_non_float32_weights_and_non_cpu_devices(monkeypatc
     for weights_dtype, device in ((torch.bfloat16, CPU), (torch.float32, torch.device("meta"))):
         with pytest.raises(ConfigError, match="precision 'int8' needs a float32 model on a CPU"):
             resolve_precision("int8", weights_dtype, device)
+
+
+def test_native_formats_need_lstm_dimensions_that_are_multiples_of_64(monkeypatch):
+    set_cpu_support(monkeypatch, "float32", "int8x3", "bfloat16", "int8")
+    for name in ("int8", "int8x3"):
+        with pytest.raises(
+            ConfigError, match=f"'{name}' needs LSTM dimensions .* the model has 40"
+        ):
+            resolve_precision(name, torch.float32, CPU, (128, 40))
+        assert resolve_precision(name, torch.float32, CPU, (128, 64)).name == name
+    assert resolve_precision("auto", torch.float32, CPU, (128, 40)).name == "float32"
+    assert resolve_precision("auto", torch.float32, CPU, (128, 64)).name == "bfloat16"
+    resolved = resolve_precision("bfloat16", torch.float32, CPU, (128, 40))
+    assert (resolved.name, resolved.results) == ("float32", torch.bfloat16)
+
+
+def test_encode_rejects_int8_for_unsupported_lstm_dimensions():
+    if not can_compute("int8"):
+        pytest.skip("no kernel computes in int8 here")
+    elmo = ELMo(random_model(TINY))
+    with pytest.raises(ConfigError, match="multiples of 64"):
+        elmo.encode(SENTENCES, precision="int8")
+    assert len(elmo.encode(SENTENCES, precision="auto")) == len(SENTENCES)
 
 
 @pytest.mark.parametrize("name", MIN_COSINE)

@@ -94,7 +94,7 @@ class WeightlessBiLM:
 
     def __call__(self, weights: dict[str, Tensor], function: Callable[[BiLM, Kernels], T]) -> T:
         """Call a function with kernels and the biLM, with weights by name in `ELMoNetwork`."""
-        kernels = self.engines.kernels(weights.values())
+        kernels = self.engines.kernels(weights.items())
         result: T = functional_call(self._module, weights, (lambda bilm: function(bilm, kernels),))
         return result
 

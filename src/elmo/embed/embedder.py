@@ -264,7 +264,7 @@ class ELMo(nn.Module):
             lengths = mask.sum(dim=1).tolist()
         rows, index = distinct_rows(ids)
         n_positions = 0 if lengths is None else sum(lengths)
-        kernels = self._engines.kernels(self.network.bilm.parameters(), n_positions)
+        kernels = self._engines.kernels(self.network.bilm.named_parameters(), n_positions)
         output: ELMoOutput = self.network(rows, index, mask, state, lengths, kernels=kernels)
         return output
 

@@ -110,7 +110,11 @@ class EncodingRun:
         self._engines = EngineSlot() if engines is None else engines
         self._requested_precision = precision
         weights_dtype = next(network.bilm.parameters()).dtype
-        self._result_dtype = resolve_precision(precision, weights_dtype, self.device).results
+        lstm = network.bilm.config.lstm
+        widths = (lstm.cell_dim, lstm.projection_dim)
+        self._result_dtype = resolve_precision(
+            precision, weights_dtype, self.device, widths
+        ).results
         # Half precision results are transferred from a GPU as they are and widened on the host.
         is_narrowed = (
             self.unpacks_in_threads

@@ -93,7 +93,12 @@ def _embed_texts(config: EmbedConfig) -> JobResult:
         model=fingerprint,
         layers=str(config.layers),
         # Resolved here, so that all machines use the same precision.
-        precision=resolve_precision(config.precision, weights_dtype, torch.device(device)).name,
+        precision=resolve_precision(
+            config.precision,
+            weights_dtype,
+            torch.device(device),
+            (model.config.lstm.cell_dim, model.config.lstm.projection_dim),
+        ).name,
         device=torch.device(device).type,
         batch_size=config.batch_size,
         pretokenized=config.pretokenized,

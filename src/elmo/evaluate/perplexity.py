@@ -171,7 +171,7 @@ def measure(
     device = next(model.parameters()).device
     was_training, kernels = model.training, model.kernels
     model.eval()
-    model.kernels = compile_kernels(model.bilm.parameters(), kernels)
+    model.kernels = compile_kernels(model.bilm.named_parameters(), kernels)
     sums = torch.zeros(N_SUMS, dtype=torch.float64)
     state: LSTMState | None = None
     try:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from elmo.inference.precision import ResolvedPrecision, resolve_precision
+from elmo.inference.precision import ResolvedPrecision, lstm_widths, resolve_precision
 from elmo.kernels.device import can_fuse
+from elmo.kernels.lstm_native import has_native_widths
 from elmo.kernels.native_ffi import can_compute
 from elmo.kernels.native_kernels import NativeKernels
 from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
@@ -23,9 +24,13 @@ T = TypeVar("T")
 class Engine:
     """Kernels and weights for computing vectors.
 
-    An engine is a snapshot: it does not notice changes of the weights. `EngineSlot` replaces it.
+    An engine must not be used after a weight changed: copies of weights are packed on first use,
+    and biases and tables are read in each call, so it would mix old and new weights. `EngineSlot`
+    returns a new engine then.
+
     `snapshot` is that of the original weights; `converted` are the weights in the dtype of the
     computation, by their names in `BiLM`, or None if the weights of the model are used.
+    `has_native_lstm` is whether the native library computes the LSTM.
     """
 
     precision: ResolvedPrecision
@@ -33,6 +38,7 @@ class Engine:
     device: torch.device
     snapshot: WeightSnapshot
     converted: Mapping[str, Tensor] | None = None
+    has_native_lstm: bool = False
 
     @classmethod
     def compile(
@@ -60,7 +66,7 @@ class Engine:
         """
         first = next(iter(weights.values()))
         device = first.device if device is None else device
-        resolved = resolve_precision(precision, first.dtype, device)
+        resolved = resolve_precision(precision, first.dtype, device, lstm_widths(weights))
         snapshot = WeightSnapshot(weights.values()) if snapshot is None else snapshot
         read, converted = snapshot, None
         if (resolved.weights, device) != (first.dtype, first.device):
@@ -75,12 +81,13 @@ class Engine:
         ) and can_compute(resolved.number_format)
         if is_native:
             kernels = NativeKernels(read, resolved.number_format)
-        return cls(resolved, kernels, device, snapshot, converted)
+        has_native_lstm = is_native and has_native_widths(lstm_widths(weights))
+        return cls(resolved, kernels, device, snapshot, converted, has_native_lstm)
 
     @property
     def kernel(self) -> str:
-        """Name of the kernels: "native", "fused", "cudnn" or "reference"."""
-        if isinstance(self.kernels, NativeKernels):
+        """Name of the kernels of the LSTM: "native", "fused", "cudnn" or "reference"."""
+        if self.has_native_lstm:
             return "native"
         if self.kernels.name != "auto":
             return self.kernels.name
@@ -110,10 +117,15 @@ class BiLMCaller(nn.Module):
         return function(self.bilm)
 
 
-def compile_kernels(weights: Iterable[Tensor], kernels: Kernels = AUTO_KERNELS) -> Kernels:
-    """Return kernels, native ones if possible, for a computation with fixed float32 weights."""
-    named = {str(number): weight for number, weight in enumerate(weights)}
-    if not named or not is_float32_on_cpu(named["0"]):
+def compile_kernels(
+    weights: Iterable[tuple[str, Tensor]], kernels: Kernels = AUTO_KERNELS
+) -> Kernels:
+    """Return kernels, native ones if possible, for float32 weights that do not change.
+
+    The weights come with their names in `BiLM`.
+    """
+    named = dict(weights)
+    if not named or not is_float32_on_cpu(next(iter(named.values()))):
         return kernels
     return Engine.compile(named, kernels=kernels).kernels
 

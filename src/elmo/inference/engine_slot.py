@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.inference.engine import Engine, is_float32_on_cpu
-from elmo.inference.precision import ResolvedPrecision, resolve_precision
+from elmo.inference.precision import ResolvedPrecision, lstm_widths, resolve_precision
 from elmo.kernels.native_ffi import NumberFormat, can_compute
 from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 from elmo.kernels.weight_snapshot import WeightSnapshot, packing_lock
@@ -65,7 +65,8 @@ class EngineSlot:
         `n_positions` and `n_layers` (default: all) are the extent of the coming computation.
         """
         first = next(iter(weights.values()))
-        resolved = resolve_precision(precision, first.dtype, first.device)
+        widths = lstm_widths(weights)
+        resolved = resolve_precision(precision, first.dtype, first.device, widths)
         if any(type(weight) is not nn.Parameter for weight in weights.values()):
             # Replaced for a single call, by `functional_call` for example: nothing is packed.
             empty = WeightSnapshot()
@@ -98,8 +99,8 @@ class EngineSlot:
             )
         return engine
 
-    def kernels(self, weights: Iterable[Tensor], n_positions: int = 0) -> Kernels:
-        """Return kernels for the current weights, to compute `n_positions` positions."""
+    def kernels(self, weights: Iterable[tuple[str, Tensor]], n_positions: int = 0) -> Kernels:
+        """Return kernels for the current weights with names, to compute `n_positions` positions."""
         if (
             self._kernels.name != "auto"
             # A compiled graph has its own kernels, and a trace would contain the packed weights.
@@ -111,10 +112,9 @@ class EngineSlot:
         rest = iter(weights)
         first = next(rest, None)  # FSDP can leave a module without parameters
         # The library is only compiled if it can be used.
-        if first is None or not is_float32_on_cpu(first) or not can_compute("float32"):
+        if first is None or not is_float32_on_cpu(first[1]) or not can_compute("float32"):
             return self._kernels
-        named = {str(number): weight for number, weight in enumerate((first, *rest))}
-        return self.engine(named, None, n_positions).kernels
+        return self.engine(dict((first, *rest)), None, n_positions).kernels
 
 
 def _used_weights(weights: Mapping[str, Tensor], n_layers: int | None) -> list[Tensor]:

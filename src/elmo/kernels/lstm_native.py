@@ -6,7 +6,7 @@ Therefore the state after the boundary token, with which all rows begin, is comp
 """
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from math import gcd
 from typing import NamedTuple
@@ -78,12 +78,17 @@ def can_run(directions: Sequence[LSTMCall], number_format: NumberFormat) -> bool
     return all(map(_is_supported, directions)) and can_compute(number_format)
 
 
+def has_native_widths(widths: Iterable[int]) -> bool:
+    """Whether the native library supports the dimensions of an LSTM: input, output and cell."""
+    return all(width % WIDTH_MULTIPLE == 0 for width in widths)
+
+
 def _is_supported(direction: LSTMCall) -> bool:
     weights = (direction.weight_ih, direction.weight_hh)
     widths = (direction.weight_ih.shape[1], direction.h.shape[1], direction.c.shape[1])
     return (
         is_float32_inference(direction.x, *weights, direction.h, direction.c)
-        and all(width % WIDTH_MULTIPLE == 0 for width in widths)
+        and has_native_widths(widths)
         and direction.active is not None
         and direction.resets is None
         and (direction.index is None or are_valid_indices(direction.index, len(direction.x)))

@@ -73,7 +73,7 @@ class ElmoStepper:
         ids = model.vocabulary.ids
         self.border = ids[END_TOKEN if is_forward else BEGIN_TOKEN]
         self.excluded = (ids[UNKNOWN], ids[BEGIN_TOKEN if is_forward else END_TOKEN])
-        self._kernels = compile_kernels(network.bilm.parameters())
+        self._kernels = compile_kernels(network.bilm.named_parameters())
         self._mapper = token_mapper(model.config, model.characters, model.words)
         self._ids = dict(ids)
         self._words = list(model.vocabulary.words)

@@ -76,7 +76,7 @@ def _sample(
     model = BidirectionalLM(
         bilm=network.bilm,
         regularization=RegularizationConfig(),
-        kernels=compile_kernels(network.bilm.parameters()),
+        kernels=compile_kernels(network.bilm.named_parameters()),
     ).eval()
     state = LSTMState.zeros(network.config.lstm, N_STREAMS, device=torch.device("cpu"))
     vectors, flags = [], []

@@ -234,7 +234,7 @@ class InputFeatures(nn.Module):
         if self.characters is not None:
             assert batch.characters is not None
             assert batch.character_index is not None
-            kernels = self.character_engines.kernels(self.characters.parameters())
+            kernels = self.character_engines.kernels(self.characters.named_parameters())
             vectors = self.characters(batch.characters, kernels=kernels)
             parts.append(functional.embedding(batch.character_index, vectors))
         if self.indicators is not None:
@@ -261,7 +261,7 @@ class InputFeatures(nn.Module):
         assert batch.token_index is not None
         steps = torch.arange(batch.token_index.shape[1], device=batch.mask.device)
         mask = steps < batch.mask.sum(dim=1, keepdim=True) + 2
-        kernels = self.network_engines.kernels(self.network.bilm.parameters())
+        kernels = self.network_engines.kernels(self.network.bilm.named_parameters())
         output = self.network(batch.token_rows, batch.token_index, mask, kernels=kernels)
         chosen: Tensor = output.layers[self.chosen]
         return chosen
