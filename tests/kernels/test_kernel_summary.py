@@ -13,14 +13,15 @@ def no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
-def test_summary_names_instructions_and_supported_precisions():
+def test_summary_names_instructions_default_and_supported_precisions():
     if not can_compute("float32"):
         pytest.skip("no C compiler")
     summary = summarize_kernels(4096, 512)
     assert summary.startswith("CPU native (")
     _, listed = summary.split("), in ")
     names = listed.replace(" or ", ", ").split(", ")
-    assert names == [n for n in ("float32", "int8x3", "bfloat16", "int8") if can_compute(n)]
+    others = [name for name in ("int8x3", "bfloat16", "int8") if can_compute(name)]
+    assert names == ["float32 (default)", *others]
 
 
 def test_summary_explains_why_native_kernels_are_not_used(monkeypatch):
