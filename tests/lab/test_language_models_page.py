@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "language-models.md"
 
 def test_python_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("shakespeare.txt").write_text(TEXT * 4, encoding="utf-8")
+    Path("shakespeare.txt").write_text(TEXT, encoding="utf-8")
     Path("other.txt").write_text(TEXT, encoding="utf-8")
     (source,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(source, str(PAGE), "exec"), {})

@@ -43,7 +43,7 @@ def test_training_lowers_the_loss_below_unigrams(tmp_path, cell):
     config = small_config(
         tmp_path,
         network=RecurrentConfig(cell=cell, n_layers=1, hidden_dim=32),
-        run=RunConfig(epochs=20, log_every=5),
+        run=RunConfig(epochs=12, log_every=20),
     )
     result = train_lm(config)
     comparison = read_comparison(Path(config.out) / "model")
@@ -86,11 +86,11 @@ def test_saved_model_has_the_reported_loss(tmp_path):
     ids=["ema", "triggered", "reset", "characters of words", "sampled", "bytes", "mogrifier"],
 )
 def test_resumed_run_equals_uninterrupted_run(tmp_path, sections):
-    run = RunConfig(epochs=4, max_steps=40, log_every=5, evaluate_every=7, checkpoint_every=6)
+    run = RunConfig(epochs=4, max_steps=24, log_every=5, evaluate_every=5, checkpoint_every=4)
     whole = small_config(tmp_path, run=run, **sections)
     train_lm(whole)
     parts = dataclasses.replace(whole, out=str(tmp_path / "parts"))
-    for max_steps in (11, 25, 40):
+    for max_steps in (7, 15, 24):
         # The learning rate depends on the planned number of steps, so the run is stopped otherwise.
         with stopped_after(max_steps):
             train_lm(parts)
@@ -112,7 +112,7 @@ class stopped_after:
         limit = self.n_steps
 
         def is_signaled(request, step):
-            if step == limit and limit < 40:
+            if step == limit and limit < 24:
                 raise KilledError
             return self.original(request, step)
 
