@@ -68,3 +68,15 @@ def test_unknown_characters_are_reported():
     loss = text_loss(small_network(), SYMBOLS, text_part("abXY", SYMBOLS))
     assert loss.unknown_rate == 0.5
     assert "50.00% <UNK>" in loss.line()
+
+
+@pytest.mark.parametrize("n_symbols", [3, 200, 700, 1500])
+def test_short_text_has_the_same_loss_in_any_number_of_rows(n_symbols):
+    network, part = small_network(), text_part((TEXT * 10)[:n_symbols], SYMBOLS)
+    one, many = (text_loss(network, SYMBOLS, part, rows=rows).nats for rows in (1, 32))
+    assert many == pytest.approx(one, rel=1e-4)
+
+
+def test_bits_per_character_of_words_with_unknown_ones_are_marked():
+    loss = TextLoss(nats=2.0, n_symbols=3, n_characters=8, unit="words", unknown_rate=0.1)
+    assert "too low" in loss.line()

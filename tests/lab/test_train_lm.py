@@ -19,7 +19,7 @@ from elmo.config.language_models import (
 )
 from elmo.errors import ConfigError
 from elmo.lab.loss_comparison import read_comparison
-from elmo.lab.recurrent_folder import read_model
+from elmo.lab.recurrent_folder import read_model, write_model
 from elmo.lab.symbol_text import read_training_text
 from elmo.lab.text_loss import text_loss
 from elmo.lab.train_lm import train_lm
@@ -200,3 +200,49 @@ def test_log_has_losses_in_nats(tmp_path):
 def test_several_devices_are_an_error(tmp_path, options):
     with pytest.raises(ConfigError, match="must be 1"):
         small_config(tmp_path, run=RunConfig(**options))
+
+
+def test_test_text_is_evaluated_without_validation_text(tmp_path):
+    config = small_config(tmp_path, symbols=SymbolConfig(valid_fraction=0.0, test_fraction=0.1))
+    result = train_lm(config)
+    assert result.best is None
+    assert read_comparison(Path(config.out) / "model").nats == result.test.nats
+
+
+def test_test_text_is_evaluated_like_validation_text(tmp_path):
+    config = small_config(
+        tmp_path,
+        symbols=SymbolConfig(test_fraction=0.1),
+        segments=SegmentConfig(batch_size=4, unroll=8, state="reset"),
+    )
+    result = train_lm(config)
+    model = read_model(config.out)
+    part = read_training_text(config).parts["test"]
+    expected = text_loss(model.network, model.symbols, part, unroll=8, carry=False)
+    assert result.test.nats == pytest.approx(expected.nats)
+
+
+def test_new_model_removes_the_comparison_of_the_one_before(tmp_path):
+    config = small_config(tmp_path, run=RunConfig(max_steps=10, epochs=50))
+    train_lm(config)
+    folder = Path(config.out) / "model"
+    write_model(read_model(folder), folder)
+    assert read_comparison(folder) is None
+
+
+def test_test_text_can_be_added_when_a_run_resumes(tmp_path):
+    config = small_config(tmp_path)
+    train_lm(config)
+    assert train_lm(dataclasses.replace(config, test=config.text)).test is not None
+
+
+def test_triggered_average_needs_the_same_evaluations(tmp_path):
+    config = small_config(
+        tmp_path,
+        averaging=AveragingConfig(average="triggered"),
+        run=RunConfig(max_steps=10, epochs=9, evaluate_every=5, checkpoint_every=5),
+    )
+    train_lm(config)
+    changed = dataclasses.replace(config.run, evaluate_every=4, max_steps=20)
+    with pytest.raises(ConfigError, match="same --evaluate-every"):
+        train_lm(dataclasses.replace(config, run=changed))

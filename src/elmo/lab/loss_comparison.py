@@ -12,11 +12,11 @@ from elmo.files import atomic_path
 from elmo.lab.loss_table import loss_table
 from elmo.lab.ngram_baseline import ngram_losses
 from elmo.lab.published_losses import known_text, published_losses
+from elmo.lab.recurrent_folder import COMPARISON
 from elmo.lab.symbol_text import SymbolText
 from elmo.lab.text_fingerprint import TextFingerprint
 from elmo.lab.text_loss import TextLoss
 
-FILE = "comparison.json"
 MAX_ORDER = 6
 # An n-gram model needs about 50 bytes of memory per symbol of its training text.
 MAX_NGRAM_SYMBOLS = 20_000_000
@@ -61,13 +61,13 @@ class LossComparison:
 
     def write(self, folder: Path) -> None:
         """Write the comparison to a model folder."""
-        with atomic_path(folder / FILE) as partial:
+        with atomic_path(folder / COMPARISON) as partial:
             partial.write_text(json.dumps(dataclasses.asdict(self), indent=1), encoding="utf-8")
 
 
 def read_comparison(folder: Path) -> LossComparison | None:
     """Read the comparison in a model folder, if there is one."""
-    path = folder / FILE
+    path = folder / COMPARISON
     if not path.exists():
         return None
     try:
@@ -87,9 +87,16 @@ def compare_loss(text: SymbolText, losses: Mapping[str, TextLoss]) -> LossCompar
     """
     name = "test" if "test" in losses else "valid"
     part, train, loss = text.parts[name], text.parts["train"].ids, losses[name]
-    note = ""
+    notes = []
+    if loss.unknown_rate:
+        notes.append(
+            f"{loss.unknown_rate:.2%} of the symbols are <UNK>, which only costs its own bits: "
+            "bits per character are too low."
+        )
     if len(train) > MAX_NGRAM_SYMBOLS:
-        note = f"The n-gram models read only the last {MAX_NGRAM_SYMBOLS:,} symbols for training."
+        notes.append(
+            f"The n-gram models read only the last {MAX_NGRAM_SYMBOLS:,} symbols for training."
+        )
         train = train[-MAX_NGRAM_SYMBOLS:]
     known = known_text(text.fingerprint, text.symbols.unit)
     label = None if known is None else known.split_name(part.fingerprint)
@@ -101,5 +108,5 @@ def compare_loss(text: SymbolText, losses: Mapping[str, TextLoss]) -> LossCompar
         ngrams=tuple(ngram_losses(train, part.ids, len(text.symbols), MAX_ORDER)),
         text_symbols=text.fingerprint.n_symbols,
         text_crc=text.fingerprint.crc,
-        note=note,
+        note="\n".join(notes),
     )

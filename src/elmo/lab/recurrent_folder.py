@@ -24,6 +24,8 @@ from elmo.lab.symbols import Symbols
 FORMAT = "elmo-torch language model"
 VERSION = 1
 CONFIG, WEIGHTS, SYMBOLS = "config.json", "model.safetensors", "symbols.json"
+# Comparison of the model's loss with others, written at the end of training.
+COMPARISON = "comparison.json"
 # Subfolder of a training folder that contains the model.
 MODEL = "model"
 _ELMO_MESSAGE = (
@@ -66,6 +68,7 @@ def write_model(model: RecurrentModel, folder: Path) -> None:
             WEIGHTS: partial(save_file, weights),
             SYMBOLS: partial(_write_json, list(model.symbols.names)),
             CONFIG: partial(_write_json, header),
+            COMPARISON: None,  # it would describe the model before this one
         },
     )
 

@@ -19,7 +19,7 @@ from elmo.lab.generation import TextGenerator
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
 from elmo.lab.recurrent_network import NetworkOutput, RecurrentNetwork
 from elmo.lab.symbol_text import SymbolText
-from elmo.lab.text_loss import TextLoss, text_loss
+from elmo.lab.text_loss import TextLoss, evaluation_options, text_loss
 from elmo.lab.text_streams import StreamSegment, TextStreams
 from elmo.lab.train_lm_result import LMTrainResult
 from elmo.lab.weight_averages import WeightAverages
@@ -280,16 +280,10 @@ class RecurrentTrainable:
 
     def loss_on(self, name: str, watch: Watch | None = None) -> TextLoss:
         """Return the loss on a part of the text."""
-        carry = self.config.segments.state == "carry"
+        options = evaluation_options(self.config.segments)
+        part = self.text.parts[name]
         with self.fabric.autocast():
-            return text_loss(
-                self.network,
-                self.text.symbols,
-                self.text.parts[name],
-                carry=carry,
-                **({} if carry else {"unroll": self.streams.unroll}),
-                watch=watch,
-            )
+            return text_loss(self.network, self.text.symbols, part, watch=watch, **options)
 
     def evaluation(self, numbers: list[float]) -> TextLoss:
         """Return the evaluation for the numbers returned by `measure`."""
@@ -313,6 +307,7 @@ class RecurrentTrainable:
             "c": list(self.state.c),
             "averages": None if self.averages is None else self.averages.state_dict(),
             "text": self._fingerprint(),
+            "evaluate_every": self.evaluate_every,
         }
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
@@ -328,6 +323,14 @@ class RecurrentTrainable:
             raise ConfigError(
                 f"{Path(self.config.out)} contains a run on another text. Use that text, or choose "
                 "another --out."
+            )
+        before = state["evaluate_every"]
+        is_triggered = self.config.averaging.average == "triggered"
+        if is_triggered and before != self.evaluate_every:
+            raise ConfigError(
+                f"{Path(self.config.out)} contains a run that was evaluated every {before} steps, "
+                "on which its average depends. Use the same --evaluate-every, or choose another "
+                "--out."
             )
         network, optimizer, averages = state["network"], state["optimizer"], state["averages"]
         h, c = state["h"], state["c"]
@@ -346,8 +349,13 @@ class RecurrentTrainable:
             self.graph_step.forget()
 
     def _fingerprint(self) -> list[int]:
-        sizes = [len(part.ids) for part in self.text.parts.values()]
-        return [*sizes, len(self.text.symbols), self.text.fingerprint.crc]
+        """Identify all that training depends on; the test text is not part of it."""
+        numbers = [len(self.text.symbols)]
+        for name in ("train", "valid"):
+            if name in self.text.parts:
+                part = self.text.parts[name].fingerprint
+                numbers += [part.n_symbols, part.crc]
+        return numbers
 
     def save_model(self, folder: Path, step: int, evaluation: TextLoss | None) -> None:
         """Write the current model, including facts about its training."""

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.config.language_models import Unit
+from elmo.config.language_models import SegmentConfig, Unit
 from elmo.lab import loss_measures
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.symbol_text import TextPart
@@ -73,7 +74,23 @@ class TextLoss:
         text += f"{self.bits_per_character:.4f} bits per {per}, perplexity {self.perplexity:,.2f}"
         if self.unknown_rate:
             text += f", {self.unknown_rate:.2%} <UNK>"
+            if self.unit == "words":
+                text += " (bits per character are too low)"
         return text
+
+
+class EvaluationOptions(TypedDict):
+    """How a text is evaluated; see `text_loss`."""
+
+    unroll: int
+    carry: bool
+
+
+def evaluation_options(segments: SegmentConfig) -> EvaluationOptions:
+    """Return the options that treat the state as in training."""
+    if segments.state == "carry":
+        return {"unroll": UNROLL, "carry": True}
+    return {"unroll": segments.unroll, "carry": False}
 
 
 def text_loss(
@@ -102,7 +119,7 @@ def text_loss(
     """
     inputs, targets = predictions(part.ids, symbols)
     losses = _losses(network, inputs, targets, rows, unroll, carry)
-    n_segments = math.ceil(math.ceil(len(targets) / min(rows, len(targets))) / unroll)
+    n_segments = math.ceil(math.ceil(len(targets) / _rows(rows, len(targets), carry)) / unroll)
     total = torch.zeros(
         (), dtype=torch.float64, device=network.recurrent_layers()[0].bias_ih.device
     )
@@ -127,6 +144,11 @@ def predictions(ids: Ids, symbols: Symbols) -> tuple[Ids, Ids]:
     return np.concatenate([[np.int32(symbols.end)], ids[:-1]]).astype(np.int32), ids
 
 
+def _rows(rows: int, n_predictions: int, carry: bool) -> int:
+    """Return the number of rows; with carried state, each is at least as long as its warm-up."""
+    return max(1, min(rows, n_predictions // WARM_UP if carry else n_predictions))
+
+
 @torch.no_grad()
 def _losses(
     network: RecurrentNetwork, inputs: Ids, targets: Ids, rows: int, unroll: int, carry: bool
@@ -134,7 +156,7 @@ def _losses(
     """Yield the losses of all predictions, one segment of all rows after another."""
     device = network.recurrent_layers()[0].bias_ih.device
     vectors = network.input_vectors()
-    rows = min(rows, len(targets))
+    rows = _rows(rows, len(targets), carry)
     length = math.ceil(len(targets) / rows)
     warm_up = WARM_UP if carry and rows > 1 else 0
     begins = length * np.arange(rows)

@@ -9,16 +9,15 @@ import torch
 
 from elmo.config.language_models import LMTrainConfig, RecurrentModelConfig
 from elmo.errors import interruption_note
-from elmo.kernels.device import default_device
 from elmo.lab.loss_comparison import compare_loss
 from elmo.lab.recurrent_folder import MODEL, read_model
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.recurrent_trainable import RecurrentTrainingJob
 from elmo.lab.symbol_text import SymbolText, read_training_text
-from elmo.lab.text_loss import text_loss
+from elmo.lab.text_loss import evaluation_options, text_loss
 from elmo.lab.train_lm_result import LMTrainResult
 from elmo.text.characters import fitted_width
-from elmo.train.devices import check_packages
+from elmo.train.devices import check_packages, run_device
 from elmo.train.loop import train
 from elmo.train.run_folder import kept_after_interruption
 
@@ -29,18 +28,19 @@ def train_lm(config: LMTrainConfig) -> LMTrainResult:
     text = read_training_text(config)
     with interruption_note(partial(kept_after_interruption, config)):
         result = train(training_job(config, text))
-    # Without held-out text there is nothing to compare; a dry run has no model.
-    return result if result.best is None or not result.step else _compared(result, text)
+    return _compared(result, config, text) if result.step else result  # a dry run has no model
 
 
-def _compared(result: LMTrainResult, text: SymbolText) -> LMTrainResult:
+def _compared(result: LMTrainResult, config: LMTrainConfig, text: SymbolText) -> LMTrainResult:
     """Evaluate the best model on the test text, and compare its loss with others."""
     folder = Path(result.out) / MODEL
-    assert result.best is not None
-    losses = {"valid": result.best}
+    losses = {} if result.best is None else {"valid": result.best}
     if "test" in text.parts:
-        model = read_model(folder, default_device())
-        losses["test"] = text_loss(model.network, model.symbols, text.parts["test"])
+        model = read_model(folder, run_device(config.run))
+        options = evaluation_options(config.segments)
+        losses["test"] = text_loss(model.network, model.symbols, text.parts["test"], **options)
+    if not losses:
+        return result
     comparison = compare_loss(text, losses)
     comparison.write(folder)
     return dataclasses.replace(result, test=losses.get("test"), comparison=comparison.table())
