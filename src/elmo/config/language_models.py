@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from elmo.config.bounds import require_at_least_one
 from elmo.config.training import LossConfig, OptimizerConfig, RunConfig
 from elmo.errors import ConfigError
 
@@ -150,6 +151,17 @@ class RecurrentModelConfig:
     softmax_cutoffs: tuple[int, ...] = ()
     """Adaptive softmax: ranks at which its clusters begin; empty for a full softmax."""
 
+    def __post_init__(self) -> None:
+        """Check that the clusters of an adaptive softmax have at least one dimension."""
+        # The dimension shrinks by a factor of 4 from cluster to cluster.
+        smallest = 4 ** len(self.softmax_cutoffs)
+        if self.network.softmax_dim < smallest:
+            raise ConfigError(
+                f"An adaptive softmax with {len(self.softmax_cutoffs)} cutoffs needs an output "
+                f"dimension of at least {smallest} (got {self.network.softmax_dim}). Use fewer "
+                "--cutoffs or a larger --hidden-dim."
+            )
+
 
 @dataclass(frozen=True)
 class SegmentConfig:
@@ -253,7 +265,7 @@ class TextSampleConfig:
             raise ConfigError(f"sample_every must be 0 or more (got {self.sample_every}).")
         if self.sample_length < 1:
             raise ConfigError(f"sample_length must be at least 1 (got {self.sample_length}).")
-        if self.sample_temperature < 0:
+        if not 0.0 <= self.sample_temperature < math.inf:
             raise ConfigError(
                 f"sample_temperature must be 0 or more (got {self.sample_temperature})."
             )
@@ -455,10 +467,20 @@ class LMEvaluateConfig:
     """Device, such as cpu or cuda. Default: cuda if available."""
 
     def __post_init__(self) -> None:
-        """Validate sizes."""
-        for name in ("batch_size", "unroll"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+        """Validate sizes and the options of dynamic evaluation."""
+        require_at_least_one(self, "batch_size", "unroll", "dynamic_unroll")
+        if not 0.0 <= self.dynamic_decay <= 1.0:
+            raise ConfigError(
+                f"dynamic_decay must be a fraction from 0 to 1 (got {self.dynamic_decay})."
+            )
+        if self.dynamic_rate is None:
+            for name in ("dynamic_decay", "dynamic_unroll"):
+                if getattr(self, name) != getattr(LMEvaluateConfig, name):
+                    raise ConfigError(f"{name} needs dynamic_rate.")
+        elif not 0.0 < self.dynamic_rate <= 1e3:
+            raise ConfigError(
+                f"dynamic_rate must be above 0 and at most 1000 (got {self.dynamic_rate})."
+            )
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,11 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         require_at_least_one(self, "n_samples")
+        if any(a >= b for a, b in zip((0, *self.cutoffs), self.cutoffs, strict=False)):
+            raise ConfigError(
+                "cutoffs must be ascending integers of at least 1 (got "
+                f"{', '.join(map(str, self.cutoffs))})."
+            )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""Tests of the validation of the configs of `elmo lm`."""
+
+import math
+
+import pytest
+
+from elmo.config import LossConfig
+from elmo.config.language_models import (
+    LMEvaluateConfig,
+    LMTrainConfig,
+    RecurrentConfig,
+    RecurrentDropoutConfig,
+    RecurrentModelConfig,
+    TextSampleConfig,
+)
+from elmo.errors import ConfigError
+
+
+@pytest.mark.parametrize("cutoffs", [(20, 4), (4, 4), (0, 4), (-3,)])
+def test_cutoffs_that_do_not_ascend_from_1_are_rejected(cutoffs):
+    with pytest.raises(ConfigError, match="cutoffs must be ascending integers of at least 1"):
+        LossConfig(softmax="adaptive", cutoffs=cutoffs)
+
+
+def test_ascending_cutoffs_are_accepted():
+    assert LossConfig(cutoffs=(1, 4, 20)).cutoffs == (1, 4, 20)
+
+
+def test_cluster_of_adaptive_softmax_needs_a_dimension():
+    def model(hidden_dim):
+        return RecurrentModelConfig(
+            "words", 50, RecurrentConfig(hidden_dim=hidden_dim), softmax_cutoffs=(4, 20)
+        )
+
+    with pytest.raises(ConfigError, match=r"at least 16 \(got 15\).*--cutoffs.*--hidden-dim"):
+        model(15)
+    assert model(16).softmax_cutoffs == (4, 20)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
+def test_sample_temperature_must_be_a_finite_number(value):
+    with pytest.raises(ConfigError, match="sample_temperature must be 0 or more"):
+        TextSampleConfig(sample_temperature=value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
+def test_rates_and_penalties_must_be_finite_numbers(value):
+    for name in ("dropout", "weight_drop", "activation_penalty", "slowness_penalty"):
+        with pytest.raises(ConfigError, match=f"{name} must be"):
+            RecurrentDropoutConfig(**{name: value})
+    with pytest.raises(ConfigError, match="label_smoothing must be"):
+        LMTrainConfig(text=("text.txt",), out="run", label_smoothing=value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dynamic_decay": 0.1}, "dynamic_decay needs dynamic_rate"),
+        ({"dynamic_unroll": 5}, "dynamic_unroll needs dynamic_rate"),
+        ({"dynamic_rate": math.nan}, "dynamic_rate must be above 0"),
+        ({"dynamic_rate": 0.1, "dynamic_decay": math.nan}, "dynamic_decay must be a fraction"),
+        ({"dynamic_rate": 0.1, "dynamic_unroll": 0}, "dynamic_unroll must be at least 1"),
+    ],
+)
+def test_options_of_dynamic_evaluation_are_validated(options, message):
+    with pytest.raises(ConfigError, match=message):
+        LMEvaluateConfig(model="run", text=("text.txt",), **options)
