@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.config.language_models import LMCompareConfig, LMTrainConfig
+from elmo.config.language_models import LMCompareConfig, LMTrainConfig, Unit
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
 from elmo.installation import install_command
@@ -81,25 +81,17 @@ def compare_lm(config: LMCompareConfig) -> CompareResult:
     if config.run.dry_run:
         raise ConfigError("lm compare has no dry run. Use elmo lm train --dry-run for one model.")
     runs = []
-    for cell, n_layers, hidden_dim in itertools.product(config.cells, config.depths, config.widths):
-        name = f"{cell}-{n_layers}x{hidden_dim}"
-        options = {
-            field.name: getattr(config, field.name) for field in dataclasses.fields(LMTrainConfig)
-        }
-        options["out"] = str(Path(config.out) / name)
-        options["network"] = dataclasses.replace(
-            config.network, cell=cell, n_layers=n_layers, hidden_dim=hidden_dim
-        )
+    for name, run_config in _grid(config).items():
         logger.info("training %s", name)
-        result = train_lm(LMTrainConfig(**options))
+        result = train_lm(run_config)
         assert result.best is not None
-        network = read_model(options["out"]).network
+        network = read_model(run_config.out).network
         runs.append(
             ComparedRun(
                 name=name,
-                cell=cell,
-                n_layers=n_layers,
-                hidden_dim=hidden_dim,
+                cell=run_config.network.cell,
+                n_layers=run_config.network.n_layers,
+                hidden_dim=run_config.network.hidden_dim,
                 n_weights=sum(value.numel() for value in network.parameters()),
                 nats=result.best.nats,
                 bits_per_character=result.best.bits_per_character,
@@ -107,21 +99,40 @@ def compare_lm(config: LMCompareConfig) -> CompareResult:
             )
         )
     compared = CompareResult(config.out, tuple(runs))
-    _write(compared)
+    _write(compared, config.symbols.unit)
     return compared
 
 
-def _write(result: CompareResult) -> None:
+def _grid(config: LMCompareConfig) -> dict[str, LMTrainConfig]:
+    """Return the configs of all runs by name, so that all are validated before the first run."""
+    configs = {}
+    for cell, n_layers, hidden_dim in itertools.product(config.cells, config.depths, config.widths):
+        name = f"{cell}-{n_layers}x{hidden_dim}"
+        options = {
+            field.name: getattr(config, field.name) for field in dataclasses.fields(LMTrainConfig)
+        }
+        options["out"] = str(Path(config.out) / name)
+        try:
+            options["network"] = dataclasses.replace(
+                config.network, cell=cell, n_layers=n_layers, hidden_dim=hidden_dim
+            )
+            configs[name] = LMTrainConfig(**options)
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error}") from None
+    return configs
+
+
+def _write(result: CompareResult, unit: Unit) -> None:
     folder = Path(result.out)
     with atomic_path(folder / TABLE) as partial:
         partial.write_text(f"{result}\n", encoding="utf-8")
     with atomic_path(folder / FIGURES) as partial:
         content = [dataclasses.asdict(run) for run in result.runs]
         partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    _draw(result)
+    _draw(result, unit)
 
 
-def _draw(result: CompareResult) -> None:
+def _draw(result: CompareResult, unit: Unit) -> None:
     """Draw the held-out losses of all runs over their steps."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -150,9 +161,10 @@ def _draw(result: CompareResult) -> None:
             label=f"{run.name}, {run.nats:.3f}",
         )
     axes.set_xlabel("step")
-    axes.set_ylabel("nats per symbol on held-out text")
+    axes.set_ylabel(f"nats per {unit.removesuffix('s')} on held-out text")
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small")
+    # Next to the axes, because the curves can be anywhere in them.
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     with atomic_path(Path(result.out) / CURVES) as partial:
         figure.savefig(partial, format="png")
