@@ -40,8 +40,8 @@ class Recital:
         return self.read(ids.unsqueeze(0), state)
 
 
-def reciting(text, unit="characters", known=None, n_read=1):
-    symbols = Symbols.of_text([known or text], SymbolConfig(unit=unit))
+def reciting(text, unit="characters", known=None, n_read=1, **options):
+    symbols = Symbols.of_text([known or text], SymbolConfig(unit=unit, **options))
     return StepwiseGenerator(Recital(symbols, text, n_read), SymbolCodec(symbols))
 
 
@@ -83,6 +83,19 @@ def test_words_continue_prompt_after_space():
     assert reciting("to be\nor not\n", "words", n_read=2).sample("hear ", 2) == "hear to be"
     assert reciting("\nor not\n", "words", n_read=2).sample("hear", 3) == "hear\nor not"
     assert reciting("or not\n", "words", n_read=3).sample("hear\n", 2) == "hear\nor not"
+
+
+def test_words_of_one_character_are_written_without_spaces():
+    generator = reciting("한국어\n", "words", n_read=2, tokenizer="characters")
+    assert generator.sample("한", 5) == "한한국어\n한"
+
+
+@pytest.mark.parametrize("unit", ["characters", "bytes", "words"])
+def test_lone_surrogate_of_prompt_is_a_replacement_character(unit):
+    network, symbols = small_network(unit=unit)
+    text = TextGenerator(network, symbols).sample("\ud800 to", 5)
+    assert text == TextGenerator(network, symbols).sample("\ufffd to", 5)
+    assert text.startswith("\ufffd to")
 
 
 def test_bytes_are_decoded_when_character_is_complete():

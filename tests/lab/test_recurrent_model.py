@@ -85,6 +85,14 @@ def test_evaluate_reads_files(model, tmp_path):
         model.evaluate(tmp_path / "missing.txt")
 
 
+@pytest.mark.parametrize("unit", ["characters", "bytes", "words"])
+def test_lone_surrogates_are_read_as_replacement_characters(unit):
+    network, symbols = small_network(unit=unit)
+    model = LanguageModel(RecurrentModel(network, symbols, {}))
+    assert model.evaluate("\ud800 to") == model.evaluate("\ufffd to")
+    assert model.score("\ud800 to") == model.score("\ufffd to")
+
+
 def test_evaluate_with_reset_state_has_another_loss(model):
     assert model.evaluate(TEXT, state="reset", unroll=5).nats != model.evaluate(TEXT).nats
 

@@ -44,6 +44,16 @@ def test_bytes_that_are_not_utf8_are_kept():
     assert Symbols("bytes").encode(text).tolist() == [97, 255, 254]
 
 
+def test_other_surrogates_become_replacement_characters_as_bytes():
+    assert Symbols("bytes").encode("\ud800a").tolist() == [*"\ufffda".encode()]
+
+
+@pytest.mark.parametrize("tokenizer", ["characters", "characters-and-spaces"])
+def test_words_of_one_character_are_decoded_without_spaces(tokenizer):
+    symbols = symbols_of("한국어\n한글", unit="words", tokenizer=tokenizer)
+    assert symbols.decode(symbols.encode("한국\n한글").tolist()) == "한국\n한글"
+
+
 def test_words_end_each_line():
     symbols = symbols_of("the cat\nthe dog\n", unit="words")
     assert symbols.names[:3] == ("<UNK>", "</S>", "the")

@@ -20,6 +20,11 @@ def test_fingerprint_of_bytes_counts_bytes_also_if_they_are_not_utf8():
     assert text_fingerprint([text], "bytes") == TextFingerprint(8, zlib.crc32(data))
 
 
+@pytest.mark.parametrize("unit", ["characters", "bytes", "words"])
+def test_fingerprint_of_lone_surrogates_is_that_of_replacement_characters(unit):
+    assert text_fingerprint(["\ud800abc"], unit) == text_fingerprint(["\ufffdabc"], unit)
+
+
 def test_fingerprint_of_words_counts_words_and_line_ends_of_all_lines():
     fingerprint = text_fingerprint(["the cat\n\nsat\n", "", "on\n"], "words")
     assert fingerprint.n_symbols == 4 + 4

@@ -7,7 +7,8 @@ from elmo.errors import listing
 from elmo.lab.stepwise_model import TextWriter
 from elmo.lab.stop_string import StopString
 from elmo.lab.symbols import SPECIAL_WORDS, Symbols
-from elmo.lab.word_writers import WordText, WordWriter
+from elmo.lab.text_bytes import utf8_bytes
+from elmo.lab.word_writers import WordText, WordWriter, separator_of
 from elmo.text.tokenizer import replace_surrogates
 from elmo.text.tokenizers_by_name import get_tokenizer
 
@@ -52,7 +53,8 @@ class SymbolCodec:
         symbols = self.symbols
         if symbols.unit == "words":
             assert symbols.end is not None
-            return WordWriter(WordText(symbols.names, symbols.end), prompt, stop)
+            separator = separator_of(symbols.tokenizer)
+            return WordWriter(WordText(symbols.names, symbols.end, separator), prompt, stop)
         return CharacterWriter(symbols, prompt, stop)
 
 
@@ -85,7 +87,7 @@ class CharacterWriter:
     def begin(self) -> str:
         """Return the prompt; bytes of an incomplete last character are held back."""
         if self.symbols.unit == "bytes":
-            return self._utf8.decode(self.prompt.encode("utf-8", "surrogateescape"))
+            return self._utf8.decode(utf8_bytes(self.prompt))
         return replace_surrogates(self.prompt)
 
     def add(self, symbol: int) -> str:

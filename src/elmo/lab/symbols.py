@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.config.language_models import SymbolConfig, Unit
+from elmo.lab.text_bytes import utf8_bytes
+from elmo.lab.word_writers import separator_of
 from elmo.text.characters import END_TOKEN, N_CODE_POINTS
 from elmo.text.tokenizer import replace_surrogates
 from elmo.text.tokenizers_by_name import get_tokenizer
@@ -103,8 +105,7 @@ class Symbols:
         break.
         """
         if self.unit == "bytes":
-            data = text.encode("utf-8", "surrogateescape")
-            return np.frombuffer(data, dtype=np.uint8).astype(np.int32)
+            return np.frombuffer(utf8_bytes(text), dtype=np.uint8).astype(np.int32)
         if self.unit == "characters":
             code_points = replace_surrogates(text).encode("utf-32-le")
             return self._id_of_code_point[np.frombuffer(code_points, dtype=np.uint32)]
@@ -124,7 +125,8 @@ class Symbols:
                 lines.append([])
             else:
                 lines[-1].append(name)
-        return "\n".join(" ".join(words) for words in lines)
+        separator = separator_of(self.tokenizer)
+        return "\n".join(separator.join(words) for words in lines)
 
 
 def _words(text: str, tokenizer: str) -> Iterable[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from elmo.config.language_models import Unit
+from elmo.lab.text_bytes import utf8_bytes
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,10 @@ def text_fingerprint(parts: Iterable[str], unit: Unit) -> TextFingerprint:
         if unit == "words":
             lines = [" ".join(line.split()) for line in part.removesuffix("\n").split("\n")]
             n_symbols += sum(line.count(" ") + 1 + bool(line) for line in lines)
-            crc += sum(zlib.crc32(line.encode("utf-8", "surrogateescape")) for line in lines)
+            crc += sum(zlib.crc32(utf8_bytes(line)) for line in lines)
             crc %= 2**32
         else:
-            data = part.encode("utf-8", "surrogateescape")
+            data = utf8_bytes(part)
             n_symbols += len(part) if unit == "characters" else len(data)
             crc = zlib.crc32(data, crc)
     return TextFingerprint(n_symbols, crc)
