@@ -113,6 +113,12 @@ def test_unusable_text_is_an_error(tmp_path, content, message):
         read_training_text(config(write(tmp_path, content)))
 
 
+def test_short_text_is_counted_in_the_singular(tmp_path):
+    text, valid = write(tmp_path, "abcdefghij"), write(tmp_path, "a", "valid.txt")
+    with pytest.raises(InputError, match=r"validation text has only 1 character\."):
+        read_training_text(config(text, valid=[valid]))
+
+
 def test_binary_file_is_accepted_as_bytes(tmp_path):
     path = write(tmp_path, bytes(range(256)))
     text = read_training_text(config(path, unit="bytes", valid_fraction=0.0))

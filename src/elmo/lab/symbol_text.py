@@ -168,12 +168,13 @@ def _check(parts: Mapping[str, TextPart], config: LMTrainConfig) -> None:
     needed = 2 * config.segments.batch_size
     if len(train) < needed:
         raise InputError(
-            f"The training text has only {len(train):,} {unit}, too few for {needed // 2} batch "
-            "rows. Use more text, or a smaller --batch-size."
+            f"The training text has only {format_count(len(train), unit[:-1])}, too few for "
+            f"{format_count(needed // 2, 'batch row')}. Use more text, or a smaller --batch-size."
         )
     for name in ("valid", "test"):
         if name in parts and len(parts[name].ids) < MIN_SYMBOLS:
+            label = "validation" if name == "valid" else name
+            count = format_count(len(parts[name].ids), unit[:-1])
             raise InputError(
-                f"The {'validation' if name == 'valid' else name} text has only "
-                f"{len(parts[name].ids)} {unit}. Use more text, or a larger fraction."
+                f"The {label} text has only {count}. Use more text, or a larger fraction."
             )
