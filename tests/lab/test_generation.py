@@ -227,6 +227,34 @@ def test_options_are_checked_before_first_part():
         generator.sample(b"a", 5)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": "a"}, "temperature must be a number \\(got str 'a'\\)"),
+        ({"temperature": None}, "temperature must be a number \\(got None\\)"),
+        ({"top_k": 2.5}, "top_k must be an integer \\(got float 2.5\\)"),
+        ({"top_p": "0.5"}, "top_p must be a number"),
+        ({"seed": 1.5}, "seed must be an integer"),
+        ({"seed": None}, "seed must be an integer"),
+        ({"stop": 5}, "stop must be a string"),
+        ({"length": 2.5}, "length must be an integer"),
+        ({"length": "5"}, "length must be an integer"),
+        ({"length": True}, "length must be an integer"),
+        ({"n": "2"}, "n must be an integer"),
+    ],
+)
+def test_options_of_other_types_are_rejected(options, message):
+    with pytest.raises(ConfigError, match=message):
+        reciting("ab").samples("a", **options)
+
+
+def test_numpy_numbers_are_accepted():
+    options = {"seed": np.int64(2), "temperature": np.float32(0.5), "top_k": np.int32(2)}
+    network, symbols = small_network()
+    text = TextGenerator(network, symbols).sample("to", np.int64(9), **options)
+    assert text == TextGenerator(network, symbols).sample("to", 9, seed=2, temperature=0.5, top_k=2)
+
+
 def test_generator_rejects_network_in_training_mode():
     network, symbols = small_network()
     with pytest.raises(ConfigError, match="training mode"):

@@ -66,6 +66,13 @@ def test_score_of_empty_text_is_empty_and_unknown_characters_are_unk(model):
     assert [name for name, _ in model.score("tXo")] == ["t", "<UNK>", "o"]
 
 
+def test_score_of_single_symbol_without_line_breaks_is_empty():
+    network, symbols = small_network("abab")
+    model = LanguageModel(RecurrentModel(network, symbols, {}))
+    assert model.score("a") == []
+    assert [name for name, _ in model.score("ab")] == ["b"]
+
+
 def test_long_text_is_scored_in_parts(model, monkeypatch):
     whole = model.score(TEXT)
     monkeypatch.setattr("elmo.lab.recurrent_model.SCORE_STEPS", 7)
@@ -103,6 +110,8 @@ def test_evaluate_with_reset_state_has_another_loss(model):
         ({"state": "keep"}, "state must be carry or reset"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"unroll": 0}, "unroll must be at least 1"),
+        ({"batch_size": "a"}, "batch_size must be an integer"),
+        ({"unroll": 2.5}, "unroll must be an integer"),
     ],
 )
 def test_evaluate_rejects_invalid_options(model, options, message):
@@ -148,6 +157,36 @@ def test_train_rejects_unknown_options_and_types(tmp_path):
         LanguageModel.train("text.txt", tmp_path, dry_run=True)
     with pytest.raises(ConfigError, match="does not exist"):
         LanguageModel.train("text.txt", tmp_path, preset="nothing")
+
+
+def test_train_rejects_arguments_that_are_no_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"out must be a path \(got None\)"):
+        LanguageModel.train("text.txt", None)
+    with pytest.raises(ConfigError, match="preset must be a path"):
+        LanguageModel.train("text.txt", "run", preset=3)
+    with pytest.raises(ConfigError, match="No text file was given"):
+        LanguageModel.train([], "run")
+    with pytest.raises(ConfigError, match="Expected a text file"):
+        LanguageModel.train("text.txt", "run", valid=3)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_train_accepts_one_file_for_held_out_text(tmp_path, kind):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT * 20, encoding="utf-8")
+    options = {"hidden_dim": 8, "n_layers": 1, "batch_size": 4, "max_steps": 1, "sample_every": 0}
+    name = kind(path)
+    model = LanguageModel.train(name, tmp_path / "run", valid=name, test=name, **options)
+    assert model.training["steps"] == 1
+
+
+def test_load_and_constructor_reject_other_types(folder):
+    with pytest.raises(ConfigError, match="path must be a path"):
+        LanguageModel.load(None)
+    with pytest.raises(ConfigError, match=r"got str\)\. Use LanguageModel\.load"):
+        LanguageModel(str(folder))
 
 
 def test_load_rejects_other_folders(tmp_path, tiny):

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from elmo.config.bounds import require_at_least_one
+from elmo.config.bounds import require_at_least_one, require_type
 from elmo.config.training import LossConfig, OptimizerConfig, RunConfig
 from elmo.errors import ConfigError
 
@@ -290,7 +290,12 @@ class SamplingConfig:
     """String before which the text ends. It is searched for after the prompt."""
 
     def __post_init__(self) -> None:
-        """Validate numbers."""
+        """Validate types and numbers."""
+        for name in ("length", "seed", "top_k"):
+            require_type(name, getattr(self, name), "an integer", optional=name == "top_k")
+        for name in ("temperature", "top_p"):
+            require_type(name, getattr(self, name), "a number", optional=name == "top_p")
+        require_type("stop", self.stop, "a string", optional=True)
         for name in ("length", "seed"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be 0 or more (got {getattr(self, name)}).")

@@ -5,6 +5,7 @@ from typing import Generic
 
 import torch
 
+from elmo.config.bounds import require_type
 from elmo.config.language_models import SamplingConfig
 from elmo.errors import ConfigError
 from elmo.lab.recurrent_layer import RecurrentState
@@ -88,6 +89,7 @@ class StepwiseGenerator(Generic[State]):
     ) -> list[str]:
         """Return `n` continuations of a prompt, computed as one batch; the first is `sample`."""
         config = SamplingConfig(length, temperature, top_k, top_p, seed, stop)
+        require_type("n", n, "an integer")
         if n < 1:
             raise ConfigError(f"n must be at least 1 (got {n}).")
         texts: list[list[str]] = [[] for _ in range(n)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from elmo.config.bounds import require_type
 from elmo.config.language_models import LMTrainConfig, SymbolConfig
 from elmo.config.serialization import leaves, load_config, presets
 from elmo.errors import ConfigError, did_you_mean
@@ -36,6 +37,11 @@ class LanguageModel(TextGenerator):
 
     def __init__(self, model: RecurrentModel) -> None:
         """Wrap a model as stored in a folder."""
+        if not isinstance(model, RecurrentModel):
+            raise ConfigError(
+                f"LanguageModel expects a RecurrentModel (got {type(model).__name__}). Use "
+                "LanguageModel.load to load a folder."
+            )
         super().__init__(model.network, model.symbols)
         self._model = model
         self.network, self.symbols, self.training = model.network, model.symbols, model.training
@@ -53,6 +59,7 @@ class LanguageModel(TextGenerator):
         Raises:
             FormatError: The folder does not contain a recurrent language model.
         """
+        require_type("path", path, "a path")
         return cls(read_model(Path(path), device or default_device()))
 
     @classmethod
@@ -60,7 +67,7 @@ class LanguageModel(TextGenerator):
         cls,
         text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         out: str | os.PathLike[str],
-        preset: str | None = None,
+        preset: str | os.PathLike[str] | None = None,
         **options: object,
     ) -> "LanguageModel":
         """Train a model, or resume its training, and return the best one.
@@ -69,12 +76,20 @@ class LanguageModel(TextGenerator):
             text: Text file, or several ones, which are joined.
             out: Training folder.
             preset: Name of a preset or path of a YAML config file.
-            **options: Options of `elmo lm train` by name, such as `cell="gru"` or `epochs=3`.
+            **options: Options of `elmo lm train` by name, such as `cell="gru"` or `epochs=3`. Like
+                `text`, `valid` and `test` are one file or several.
 
         Raises:
             ConfigError: An option is unknown or invalid.
         """
-        config = _training_config(_paths(text), str(out), preset, options)
+        require_type("out", out, "a path")
+        require_type("preset", preset, "a path", optional=True)
+        for name in ("valid", "test"):
+            # An empty list is the default: no files.
+            if options.get(name):
+                options[name] = _paths(options[name])
+        source = None if preset is None else os.fspath(preset)
+        config = _training_config(_paths(text), os.fspath(out), source, options)
         if config.run.dry_run:
             raise ConfigError("dry_run is only supported by the command elmo lm train.")
         train_lm(config)
@@ -105,6 +120,7 @@ class LanguageModel(TextGenerator):
         if state not in ("carry", "reset"):
             raise ConfigError(f"state must be carry or reset (got {state!r}).")
         for name, value in (("batch_size", batch_size), ("unroll", unroll)):
+            require_type(name, value, "an integer")
             if value < 1:
                 raise ConfigError(f"{name} must be at least 1 (got {value}).")
         part = text_part(self._text(text), self.symbols)
@@ -123,7 +139,7 @@ class LanguageModel(TextGenerator):
             text: The text.
         """
         ids = self.symbols.encode(self._text(text))
-        if not len(ids):
+        if len(ids) <= (self.symbols.end is None):
             return []
         inputs, targets = (
             torch.from_numpy(array).long() for array in predictions(ids, self.symbols)
@@ -168,6 +184,8 @@ class LanguageModel(TextGenerator):
 
 def _paths(text: object) -> tuple[str, ...]:
     """Return the names of one or several files."""
+    if isinstance(text, Sequence) and not len(text):
+        raise ConfigError("No text file was given.")
     if isinstance(text, str | os.PathLike):
         return (os.fspath(text),)
     if isinstance(text, Sequence) and all(isinstance(name, str | os.PathLike) for name in text):
