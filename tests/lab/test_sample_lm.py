@@ -225,3 +225,6 @@ def test_train_has_no_flags_without_effect():
     assert "--cell" in shown
     assert "--num-nodes" not in shown
     assert "--accumulate" not in shown
+    assert "fused" not in shown
+    assert "fine-tuning" not in shown
+    assert "per direction" not in shown

@@ -313,6 +313,14 @@ class SamplingConfig:
 
 
 @dataclass(frozen=True)
+class RecurrentRunConfig(RunConfig):
+    """Duration, hardware, logging and checkpoints of the training of a language model."""
+
+    kernel: Literal["auto", "cudnn", "reference"] = "auto"
+    """Implementation of the recurrent layers. reference: plain PyTorch, slow."""
+
+
+@dataclass(frozen=True)
 class LMTrainConfig:
     """Train a recurrent language model on a text.
 
@@ -359,7 +367,7 @@ class LMTrainConfig:
     """Weight averages."""
     samples: TextSampleConfig = field(default_factory=TextSampleConfig)
     """Samples."""
-    run: RunConfig = field(default_factory=lambda: RunConfig(epochs=10))
+    run: RecurrentRunConfig = field(default_factory=lambda: RecurrentRunConfig(epochs=10))
     """Run."""
 
     def __post_init__(self) -> None:
@@ -377,10 +385,6 @@ class LMTrainConfig:
         for name in ("devices", "num_nodes", "accumulate"):
             if getattr(self.run, name) != 1:
                 raise ConfigError(f"{name} must be 1 for recurrent language models.")
-        if self.run.kernel == "fused":
-            raise ConfigError(
-                "The kernels of recurrent language models are auto, cudnn, reference."
-            )
         if self.averaging.average == "triggered" and not (
             self.valid or self.symbols.valid_fraction
         ):
@@ -442,7 +446,7 @@ class LMEvaluateConfig:
     Examples:
       elmo lm evaluate run test.txt
       elmo lm evaluate run test.txt --batch-size 32
-      elmo lm evaluate run test.txt --dynamic-rate 0.002
+      elmo lm evaluate run test.txt --dynamic-rate 0.1
     """
 
     GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {

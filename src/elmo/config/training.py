@@ -86,7 +86,8 @@ class LossConfig:
     """full: softmax over the whole vocabulary. sampled: softmax over randomly sampled words, as in
     bilm-tf. adaptive: adaptive softmax, with rare words in clusters."""
     n_samples: int = 8192
-    """Sampled softmax: number of sampled words per direction and step."""
+    """Sampled softmax: number of sampled words per step. A bidirectional model samples them for each
+    direction."""
     cutoffs: tuple[int, ...] = (4000, 20000)
     """Adaptive softmax: vocabulary ranks at which the clusters of rarer words begin."""
     unigram_bias: bool = True
@@ -112,8 +113,8 @@ class OptimizerConfig:
     accumulator: float = 1.0
     """Adagrad: initial value of the accumulator of squared gradients."""
     warmup_steps: int | None = 0
-    """Number of linear warmup steps. If not set, fine-tuning has 100 and task fit 50, but at most a
-    tenth of all steps."""
+    """Number of linear warmup steps. If no default is shown: a tenth of all steps, but at most 100,
+    or 50 for tasks."""
     schedule: Literal["constant", "cosine", "wsd"] = "constant"
     """Learning-rate schedule after warmup. cosine: decay to 0 along a cosine. wsd
     (warmup-stable-decay): constant, with a linear decay to 0 in the last steps."""
