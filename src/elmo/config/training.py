@@ -86,8 +86,8 @@ class LossConfig:
     """full: softmax over the whole vocabulary. sampled: softmax over randomly sampled words, as in
     bilm-tf. adaptive: adaptive softmax, with rare words in clusters."""
     n_samples: int = 8192
-    """Sampled softmax: number of sampled words per step. A bidirectional model samples them for each
-    direction."""
+    """Sampled softmax: number of sampled words per step. A bidirectional model samples them for
+    each direction."""
     cutoffs: tuple[int, ...] = (4000, 20000)
     """Adaptive softmax: vocabulary ranks at which the clusters of rarer words begin."""
     unigram_bias: bool = True
