@@ -36,10 +36,7 @@ class SymbolConfig:
 
     def __post_init__(self) -> None:
         """Validate counts and fractions."""
-        if self.min_count < 1:
-            raise ConfigError(f"min_count must be at least 1 (got {self.min_count}).")
-        if self.vocab_size is not None and self.vocab_size < 1:
-            raise ConfigError(f"vocab_size must be at least 1 (got {self.vocab_size}).")
+        require_at_least_one(self, "min_count", "vocab_size")
         if self.vocab_size is not None and self.unit != "words":
             raise ConfigError("vocab_size is only supported with unit: words.")
         for name in ("valid_fraction", "test_fraction"):
@@ -95,13 +92,8 @@ class RecurrentConfig:
 
     def __post_init__(self) -> None:
         """Validate dimensions and conflicting options."""
-        for name in ("n_layers", "hidden_dim", "character_dim"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
-        for name in ("projection_dim", "embedding_dim", "mogrifier_rank"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {value}).")
+        require_at_least_one(self, "n_layers", "hidden_dim", "character_dim")
+        require_at_least_one(self, "projection_dim", "embedding_dim", "mogrifier_rank")
         for name in ("n_highway", "mogrifier_rounds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be 0 or more (got {getattr(self, name)}).")
@@ -177,9 +169,7 @@ class SegmentConfig:
 
     def __post_init__(self) -> None:
         """Validate sizes."""
-        for name in ("batch_size", "unroll"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+        require_at_least_one(self, "batch_size", "unroll")
 
 
 @dataclass(frozen=True)
@@ -242,8 +232,7 @@ class AveragingConfig:
             raise ConfigError(
                 f"average_decay must be at least 0 and below 1 (got {self.average_decay})."
             )
-        if self.average_patience < 1:
-            raise ConfigError(f"average_patience must be at least 1 (got {self.average_patience}).")
+        require_at_least_one(self, "average_patience")
 
 
 @dataclass(frozen=True)
@@ -263,8 +252,7 @@ class TextSampleConfig:
         """Validate numbers."""
         if self.sample_every is not None and self.sample_every < 0:
             raise ConfigError(f"sample_every must be 0 or more (got {self.sample_every}).")
-        if self.sample_length < 1:
-            raise ConfigError(f"sample_length must be at least 1 (got {self.sample_length}).")
+        require_at_least_one(self, "sample_length")
         if not 0.0 <= self.sample_temperature < math.inf:
             raise ConfigError(
                 f"sample_temperature must be 0 or more (got {self.sample_temperature})."

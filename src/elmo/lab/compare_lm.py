@@ -82,7 +82,6 @@ def compare_lm(config: LMCompareConfig) -> CompareResult:
         raise ConfigError("lm compare has no dry run. Use elmo lm train --dry-run for one model.")
     runs = []
     for name, run_config in _grid(config).items():
-        logger.info("training %s", name)
         result = train_lm(run_config)
         assert result.best is not None
         network = read_model(run_config.out).network

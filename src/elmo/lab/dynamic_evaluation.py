@@ -1,6 +1,6 @@
 """Dynamic evaluation: the weights adapt to the text that has been read (Krause et al., 2018).
 
-After each segment its predictions have been counted, the weights take a step of gradient descent on
+Once the predictions of a segment have been counted, the weights take a step of gradient descent on
 it and return towards the trained weights by a fraction. A loss from dynamic evaluation must not be
 compared with one of fixed weights.
 """
@@ -73,10 +73,4 @@ def dynamic_loss(
             if decay:
                 torch._foreach_lerp_(weights, trained, decay)
         adapted.zero_grad(set_to_none=True)
-    return TextLoss(
-        float(total) / len(targets),
-        len(targets),
-        part.n_characters,
-        symbols.unit,
-        part.unknown_rate if symbols.unknown is not None else 0.0,
-    )
+    return TextLoss.of_part(float(total) / len(targets), part, symbols)

@@ -25,7 +25,7 @@ FORMAT = "elmo-torch language model"
 VERSION = 1
 CONFIG, WEIGHTS, SYMBOLS = "config.json", "model.safetensors", "symbols.json"
 # Comparison of the model's loss with others, written at the end of training.
-COMPARISON = "comparison.json"
+COMPARISON = "loss_comparison.json"
 # Subfolder of a training folder that contains the model.
 MODEL = "model"
 _ELMO_MESSAGE = (

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config.language_models import RecurrentConfig
-from elmo.kernels.recurrent_call import MogrifierRound, RecurrentCall
+from elmo.kernels.recurrent_call import GATES, MogrifierRound, RecurrentCall
 
-N_GATES = {"rnn": 1, "gru": 3, "lstm": 4, "lstmp": 4}
 # Initial bias of the forget gate of an LSTM: at first it keeps most of its cell.
 FORGET_BIAS = 1.0
 
@@ -59,7 +58,7 @@ class RecurrentLayer(nn.Module):
         """Create a layer with uninitialized weights."""
         super().__init__()
         self.config, self.hidden_dim, self.output_dim = config, hidden_dim, output_dim
-        n_rows = N_GATES[config.cell] * hidden_dim
+        n_rows = GATES[config.cell] * hidden_dim
         self.weight_ih = nn.Parameter(torch.empty(n_rows, input_dim))
         self.weight_hh = nn.Parameter(torch.empty(n_rows, output_dim))
         self.bias_ih = nn.Parameter(torch.empty(n_rows))

@@ -11,7 +11,12 @@ from elmo.config.language_models import RecurrentDropoutConfig, RecurrentModelCo
 from elmo.kernels.recurrent_kernels import run_recurrent
 from elmo.lab.recurrent_layer import RecurrentLayer, RecurrentState
 from elmo.lab.symbols import Symbols
-from elmo.model.initialization import bias_from_counts, initialize_encoder, initialize_softmax
+from elmo.model.initialization import (
+    bias_from_counts,
+    initialize_encoder,
+    initialize_softmax,
+    log_frequencies,
+)
 from elmo.model.losses import Softmax, exact_losses, full_losses
 from elmo.model.token_encoder import TokenEncoder
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, ByteCharacters
@@ -118,9 +123,8 @@ class RecurrentNetwork(nn.Module):
         if self.softmax is not None:
             bias_from_counts(self.softmax, counts)
         elif self.bias is not None:
-            smoothed = counts.double() + 0.5
             with torch.no_grad():
-                self.bias.copy_((smoothed / smoothed.sum()).log())
+                self.bias.copy_(log_frequencies(counts))
 
     def recurrent_layers(self) -> list[RecurrentLayer]:
         """Return the recurrent layers, lowest first."""

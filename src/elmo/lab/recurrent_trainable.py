@@ -25,6 +25,7 @@ from elmo.lab.train_lm_result import LMTrainResult
 from elmo.lab.weight_averages import WeightAverages
 from elmo.model.losses import draw_candidates, log_expected_count, sampled_losses
 from elmo.progress import format_count
+from elmo.train.checkpoint import entry
 from elmo.train.cuda_graph import CudaGraphStep
 from elmo.train.optim import clip_gradients, learning_rate, make_optimizer, seed_step, set_rate
 from elmo.train.run_state import RunState
@@ -287,10 +288,7 @@ class RecurrentTrainable:
 
     def evaluation(self, numbers: list[float]) -> TextLoss:
         """Return the evaluation for the numbers returned by `measure`."""
-        part, symbols = self.text.parts["valid"], self.text.symbols
-        n_predictions = len(part.ids) - (symbols.end is None)
-        unknown = part.unknown_rate if symbols.unknown is not None else 0.0
-        return TextLoss(numbers[0], n_predictions, part.n_characters, symbols.unit, unknown)
+        return TextLoss.of_part(numbers[0], self.text.parts["valid"], self.text.symbols)
 
     # ------------------------------------------------------------------------ checkpoints
 
@@ -332,19 +330,13 @@ class RecurrentTrainable:
                 "on which its average depends. Use the same --evaluate-every, or choose another "
                 "--out."
             )
-        network, optimizer, averages = state["network"], state["optimizer"], state["averages"]
-        h, c = state["h"], state["c"]
-        assert isinstance(network, dict)
-        assert isinstance(optimizer, dict)
-        assert isinstance(h, list)
-        assert isinstance(c, list)
-        self.network.load_state_dict(network)
-        self.optimizer.load_state_dict(optimizer)
-        for mine, loaded in zip((*self.state.h, *self.state.c), (*h, *c), strict=True):
+        self.network.load_state_dict(entry(state, "network", dict))
+        self.optimizer.load_state_dict(entry(state, "optimizer", dict))
+        carried = (*entry(state, "h", list), *entry(state, "c", list))
+        for mine, loaded in zip((*self.state.h, *self.state.c), carried, strict=True):
             mine.copy_(loaded)
         if self.averages is not None:
-            assert isinstance(averages, dict)
-            self.averages.load_state_dict(averages)
+            self.averages.load_state_dict(entry(state, "averages", dict))
         if self.graph_step is not None:
             self.graph_step.forget()
 

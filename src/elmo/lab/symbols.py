@@ -1,8 +1,7 @@
 """The symbols of a language model (characters, bytes or words) and their ids.
 
 Id 0 is `<UNK>` for characters and words that are not symbols, and for the word `<unk>`, with which
-benchmarks replace rare words. Bytes have no unknown symbol: the id
-of a byte is its value.
+benchmarks replace rare words. Bytes have no unknown symbol: the id of a byte is its value.
 """
 
 from collections import Counter
@@ -76,7 +75,7 @@ class Symbols:
 
     @property
     def end(self) -> int | None:
-        """Id of the end of a line; None for bytes, and for characters without line breaks."""
+        """Id of the end of a line; None for characters of a text without line breaks."""
         if self.unit == "bytes":
             return ord("\n")
         return self._ids.get(END_TOKEN if self.unit == "words" else "\n")

@@ -18,7 +18,8 @@ from elmo.lab.symbols import Ids, Symbols
 # Batch rows, steps per segment, and steps that a row reads before its first prediction counts.
 ROWS, UNROLL, WARM_UP = 32, 256, 512
 
-Watch = Callable[[Iterable[Tensor], int], Iterator[Tensor]]
+# Wraps the losses of each segment and their number, to show progress.
+LossWatch = Callable[[Iterable[Tensor], int], Iterator[Tensor]]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,18 @@ class TextLoss:
     n_characters: int
     unit: Unit
     unknown_rate: float
+
+    @classmethod
+    def of_part(cls, nats: float, part: TextPart, symbols: Symbols) -> "TextLoss":
+        """Return the mean loss on a part of a text, all of which was predicted."""
+        return cls(
+            nats,
+            # Without a symbol for line breaks, the first symbol is not predicted.
+            len(part.ids) - (symbols.end is None),
+            part.n_characters,
+            symbols.unit,
+            0.0 if symbols.unknown is None else part.unknown_rate,
+        )
 
     @property
     def perplexity(self) -> float:
@@ -101,7 +114,7 @@ def text_loss(
     rows: int = ROWS,
     unroll: int = UNROLL,
     carry: bool = True,
-    watch: Watch | None = None,
+    watch: LossWatch | None = None,
 ) -> TextLoss:
     """Return the loss of a network on a text.
 
@@ -125,13 +138,7 @@ def text_loss(
     )
     for values in losses if watch is None else watch(losses, n_segments):
         total += values.double().sum()
-    return TextLoss(
-        float(total) / len(targets),
-        len(targets),
-        part.n_characters,
-        symbols.unit,
-        part.unknown_rate if symbols.unknown is not None else 0.0,
-    )
+    return TextLoss.of_part(float(total) / len(targets), part, symbols)
 
 
 def predictions(ids: Ids, symbols: Symbols) -> tuple[Ids, Ids]:

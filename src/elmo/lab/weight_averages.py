@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.config.language_models import AveragingConfig
+from elmo.train.checkpoint import entry
 
 # The decay of a moving average begins lower than configured, so that it forgets the first weights.
 WARM_UP = 10
@@ -82,10 +83,7 @@ class WeightAverages:
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load a state returned by `state_dict`."""
-        values, n_updates, losses = state["values"], state["n_updates"], state["losses"]
-        assert isinstance(values, list)
-        assert isinstance(losses, list)
-        assert isinstance(n_updates, int)
-        for mine, loaded in zip(self.values, values, strict=True):
+        for mine, loaded in zip(self.values, entry(state, "values", list), strict=True):
             mine.copy_(loaded)
-        self.n_updates, self.losses = n_updates, list(losses)
+        self.n_updates = entry(state, "n_updates", int)
+        self.losses = list(entry(state, "losses", list))

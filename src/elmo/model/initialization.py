@@ -56,10 +56,14 @@ def bias_from_counts(softmax: Softmax, counts: Tensor) -> None:
     no bias.
     """
     if isinstance(softmax, nn.Linear):
-        # Additive smoothing, so that no word has probability 0.
-        smoothed = counts.double() + 0.5
         with torch.no_grad():
-            softmax.bias.copy_((smoothed / smoothed.sum()).log())
+            softmax.bias.copy_(log_frequencies(counts))
+
+
+def log_frequencies(counts: Tensor) -> Tensor:
+    """Return the log relative frequencies, smoothed so that no word has probability 0."""
+    smoothed = counts.double() + 0.5
+    return (smoothed / smoothed.sum()).log()
 
 
 def _character_cnn(cnn: CharacterCNN, generator: torch.Generator) -> None:
