@@ -85,6 +85,18 @@ def test_cudnn_kernel_on_cpu_tensors_equals_reference(cell):
     assert_same(with_gradients(recurrent_cudnn.run, cell, tensors), expected)
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+@pytest.mark.parametrize("hidden", [16, 19])
+@pytest.mark.parametrize("cell", CELLS)
+def test_padded_dimensions_do_not_change_the_result_of_cudnn(cell, hidden):
+    tensors = arguments(cell, dim=13, hidden=hidden)
+    padded = recurrent_cudnn._aligned(make_call(cell, tensors))
+    for name in ("x", "h", "weight_ih", "weight_hh"):
+        assert getattr(padded, name).shape[-1] % recurrent_cudnn.ALIGNMENT == 0
+    expected = with_gradients(recurrent_reference.run, cell, tensors)
+    assert_same(with_gradients(recurrent_cudnn.run, cell, tensors), expected)
+
+
 @pytest.mark.parametrize("cell", CELLS)
 def test_cudnn_kernel_uses_the_autocast_dtype_and_keeps_that_of_the_cell(cell):
     call = make_call(cell, arguments(cell, dtype=torch.float32))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from small_language_models import random_ids, small_network
 from torch import nn
+from torch.nn import functional
 
 from elmo.config.language_models import RecurrentDropoutConfig
 
@@ -120,6 +121,32 @@ def test_words_in_a_segment_have_the_vectors_of_the_whole_table():
     words = torch.tensor([3, 1])
     torch.testing.assert_close(network.input_vectors(words), network.input_vectors()[words])
     assert (network.input_vectors()[2] != network.input_vectors()[3]).any()
+
+
+@pytest.mark.parametrize(("tied", "bound"), [(True, 0.1), (False, 1.0)])
+def test_centered_vectors_of_words_are_distributed_as_in_a_table(tied, bound):
+    from elmo.lab.symbols import Symbols
+
+    names = ("<UNK>", "</S>", "cat", "dog", "house")
+    network = characters_network(
+        names, word_input="characters", filters=((1, 4), (2, 4)), embedding_dim=5, tied=tied
+    )
+    network.set_symbols(Symbols("words", names))
+    before = network.input_vectors()
+    network.center_vectors()
+    vectors = network.input_vectors()
+    torch.testing.assert_close(vectors.mean(0), torch.zeros(5), rtol=0, atol=1e-6)
+    torch.testing.assert_close(vectors.pow(2).mean().sqrt(), torch.tensor(bound / 3**0.5))
+    # Only shifted and scaled.
+    directions = [functional.normalize((x - x.mean(0)).flatten(), dim=0) for x in (before, vectors)]
+    torch.testing.assert_close(*directions)
+
+
+def test_centering_does_not_change_a_table():
+    network = small_network()
+    before = network.input_vectors().clone()
+    network.center_vectors()
+    assert torch.equal(network.input_vectors(), before)
 
 
 def characters_network(names, **options):

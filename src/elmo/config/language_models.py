@@ -73,13 +73,13 @@ class RecurrentConfig:
     character_dim: int = 16
     """Dimension of the character vectors of the CNN."""
     filters: tuple[tuple[int, int], ...] = (
-        (1, 50),
-        (2, 100),
-        (3, 150),
-        (4, 200),
-        (5, 200),
-        (6, 200),
-        (7, 200),
+        (1, 64),
+        (2, 128),
+        (3, 192),
+        (4, 192),
+        (5, 192),
+        (6, 192),
+        (7, 192),
     )
     """Convolution filters of the CNN, as [width, count] pairs."""
     n_highway: int = 2

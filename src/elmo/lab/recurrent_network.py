@@ -1,5 +1,6 @@
 """Recurrent language model: input vectors, recurrent layers, softmax."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +23,9 @@ from elmo.model.token_encoder import TokenEncoder
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, ByteCharacters
 
 NO_DROPOUT = RecurrentDropoutConfig()
+
+# Number of words whose vectors are centered at the beginning: the most frequent ones.
+CENTERED_WORDS = 2048
 
 
 @dataclass(frozen=True)
@@ -102,8 +106,7 @@ class RecurrentNetwork(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             if self.embedding is not None:
-                # Tied vectors are softmax weights too, and must start with small logits.
-                bound = 0.1 if self.config.network.tied else 1.0
+                bound = self._initial_bound()
                 self.embedding.uniform_(-bound, bound, generator=generator)
         if self.encoder is not None:
             initialize_encoder(self.encoder, generator)
@@ -111,6 +114,27 @@ class RecurrentNetwork(nn.Module):
             layer.initialize(generator)
         if self.softmax is not None:
             initialize_softmax(self.softmax, generator)
+
+    def _initial_bound(self) -> float:
+        # Tied vectors are softmax weights too, and must start with small logits.
+        return 0.1 if self.config.network.tied else 1.0
+
+    def center_vectors(self) -> None:
+        """Change the projection of the CNN so that the input vectors are distributed as in a table.
+
+        Because of the max pooling, the initial vectors of all words are nearly the same (cosine
+        0.94). A tied softmax over such vectors does not learn.
+        """
+        if self.encoder is None or self.encoder.projection is None:
+            return
+        with torch.no_grad():
+            words = torch.arange(min(CENTERED_WORDS, self.config.n_symbols))
+            vectors = self.input_vectors(words)
+            mean = vectors.mean(0)
+            deviation = self._initial_bound() / math.sqrt(3.0)  # of a uniform distribution
+            scale = deviation / (vectors - mean).pow(2).mean().sqrt()
+            self.encoder.projection.weight.mul_(scale)
+            self.encoder.projection.bias.sub_(mean).mul_(scale)
 
     def set_symbols(self, symbols: Symbols) -> None:
         """Set the characters of the words, for a network with input from characters."""

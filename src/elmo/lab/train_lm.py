@@ -69,6 +69,7 @@ def training_job(config: LMTrainConfig, text: SymbolText) -> RecurrentTrainingJo
     )
     network.initialize(config.run.seed)
     network.set_symbols(text.symbols)
+    network.center_vectors()
     if config.loss.unigram_bias:
         network.set_bias(torch.from_numpy(counts))
     return RecurrentTrainingJob(config, text, network)

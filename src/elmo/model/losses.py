@@ -54,11 +54,11 @@ def merged_losses(softmax: nn.Linear, hidden: Tensor, targets: Tensor, merged: T
 
 def full_losses(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     """Return -ln p(target) of each prediction, with a softmax over all rows of a weight matrix."""
+    if hidden.is_cuda:
+        weight, bias = pad_vocabulary(weight, bias)
     chunk_rows = max(1, CHUNK_VALUES // weight.shape[0])
     if len(hidden) <= chunk_rows:
-        # Not done for chunks, because every chunk would copy the matrix.
-        padded = pad_vocabulary(weight, bias) if hidden.is_cuda else (weight, bias)
-        return _cross_entropy(hidden, *padded, targets)
+        return _cross_entropy(hidden, weight, bias, targets)
     losses = []
     for chunk, chunk_targets in zip(
         torch.split(hidden, chunk_rows), torch.split(targets, chunk_rows), strict=True
