@@ -1,10 +1,12 @@
-"""Tests of checkpoints of recurrent language models, with a stand-in for the CUDA graph."""
+"""Tests of the training of recurrent language models, with a stand-in for the CUDA graph."""
 
 from types import SimpleNamespace
 
+import pytest
 from small_language_models import small_config
 
 from elmo.config import RunConfig
+from elmo.config.language_models import SymbolConfig
 from elmo.lab.recurrent_trainable import RecurrentTrainable
 from elmo.lab.symbol_text import read_training_text
 from elmo.lab.train_lm import training_job
@@ -12,8 +14,8 @@ from elmo.train.devices import make_fabric
 from elmo.train.optim import make_optimizer
 
 
-def trainable(tmp_path):
-    config = small_config(tmp_path, run=RunConfig(accelerator="cpu"))
+def trainable(tmp_path, **sections):
+    config = small_config(tmp_path, run=RunConfig(accelerator="cpu"), **sections)
     return RecurrentTrainable(
         training_job(config, read_training_text(config)), make_fabric(config.run)
     )
@@ -44,3 +46,9 @@ def test_number_of_padded_words_is_loaded_and_the_graph_discarded(tmp_path):
     assert (resumed.graph_step.n_words, forgotten) == (128, [True])
     resumed.load_state_dict({name: value for name, value in state.items() if name != "n_words"})
     assert resumed.graph_step.n_words == 0
+
+
+@pytest.mark.parametrize("unit", ["characters", "bytes", "words"])
+def test_loss_is_per_unit_of_the_text(tmp_path, unit):
+    made = trainable(tmp_path, symbols=SymbolConfig(unit=unit))
+    assert made.loss_unit == f"nats per {unit[:-1]}"

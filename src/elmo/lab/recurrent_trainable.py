@@ -82,6 +82,7 @@ class RecurrentTrainable:
         self.network = job.network.train().to(fabric.device)
         self.streams = TextStreams(job.text.parts["train"].ids, config.segments, config.run.seed)
         self.steps_per_epoch = float(self.streams.segments_per_epoch)
+        self.loss_unit = f"nats per {config.symbols.unit.removesuffix('s')}"
         self.tokens_per_step = self.streams.unroll * self.streams.n_rows
         n_steps = max(1, round(config.run.epochs * self.steps_per_epoch))
         self.n_steps = min(n_steps, config.run.max_steps or n_steps)

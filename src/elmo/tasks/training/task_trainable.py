@@ -109,6 +109,7 @@ class TaskTrainable:
     """A task model with optimizers, as used by the training loop."""
 
     loss_names: tuple[str, ...] = ("loss",)
+    loss_unit: str = "loss"
     compare_at: int | None = None
 
     def __init__(self, job: TaskTrainingJob, fabric: "Fabric") -> None:
