@@ -56,7 +56,7 @@ def restore_onednn():
 def no_curves():
     """Draw no training curves, which takes longer than the training of a tiny model."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_monitor, "draw_curves", lambda folder: None)
+        patch.setattr(run_monitor, "draw_curves", lambda folder, unit: None)
         yield
 
 

@@ -70,7 +70,8 @@ def results_and_gradients(output, h, c, leaves):
     values = {"output": output, "final h": h} | ({} if c is None else {"final c": c})
     generator = torch.Generator().manual_seed(1)
     loss = sum(
-        (value * torch.randn(value.shape, generator=generator, dtype=value.dtype)).sum()
+        # Drawn on the CPU, so that the numbers are the same on every device.
+        (value * torch.randn(value.shape, generator=generator, dtype=value.dtype).to(value)).sum()
         for value in values.values()
     )
     named = {name: leaf for name, leaf in leaves.items() if leaf is not None and leaf.requires_grad}

@@ -97,6 +97,8 @@ def test_padded_dimensions_do_not_change_the_result_of_cudnn(cell, hidden):
     assert_same(with_gradients(recurrent_cudnn.run, cell, tensors), expected)
 
 
+# On CPUs with oneDNN, PyTorch warns about the cell lstmp.
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.parametrize("cell", CELLS)
 def test_cudnn_kernel_uses_the_autocast_dtype_and_keeps_that_of_the_cell(cell):
     call = make_call(cell, arguments(cell, dtype=torch.float32))
@@ -122,7 +124,8 @@ def test_cudnn_supports_calls_on_a_gpu_without_mask_and_mogrifier(monkeypatch):
     assert not recurrent_cudnn.can_run(fake())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("cell", CELLS)
 def test_cudnn_on_a_gpu_equals_reference(cell):
     tensors = {

@@ -5,16 +5,19 @@ import dataclasses
 import pytest
 from small_language_models import small_config
 
-from elmo.config import RunConfig
+from elmo.config import LossConfig, RunConfig
 from elmo.config.language_models import LMCompareConfig, LMTrainConfig, RecurrentConfig
 from elmo.errors import ConfigError
 from elmo.lab.compare_lm import CURVES, FIGURES, TABLE, compare_lm
 
 
-def grid(tmp_path, network=None, **options):
+def grid(tmp_path, network=None, sections=None, **options):
     """Return the config of a comparison of small models."""
     config = small_config(
-        tmp_path, network=network or RecurrentConfig(), run=RunConfig(epochs=1, log_every=5)
+        tmp_path,
+        network=network or RecurrentConfig(),
+        run=RunConfig(epochs=1, log_every=5),
+        **sections or {},
     )
     names = [field.name for field in dataclasses.fields(LMTrainConfig)]
     return LMCompareConfig(**{name: getattr(config, name) for name in names}, **options)
@@ -23,6 +26,15 @@ def grid(tmp_path, network=None, **options):
 def test_all_combinations_are_validated_before_the_first_is_trained(tmp_path):
     config = grid(tmp_path, RecurrentConfig(mogrifier_rounds=2), cells=("lstm", "gru"), depths=(1,))
     with pytest.raises(ConfigError, match="gru-1x128: mogrifier_rounds is only supported with"):
+        compare_lm(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_width_of_an_adaptive_softmax_is_checked_before_the_first_is_trained(tmp_path):
+    """The number of its clusters depends on the symbols of the text: the last cutoff is unused."""
+    sections = {"loss": LossConfig(softmax="adaptive", cutoffs=(4, 8, 500))}
+    config = grid(tmp_path, sections=sections, cells=("rnn",), depths=(1,), widths=(16, 8))
+    with pytest.raises(ConfigError, match="rnn-1x8: An adaptive softmax with 2 cutoffs needs"):
         compare_lm(config)
     assert not (tmp_path / "run").exists()
 

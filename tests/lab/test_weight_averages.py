@@ -88,3 +88,16 @@ def test_state_continues_equally():
         step(parameter, average, value)
         step(other_parameter, other, value)
     assert torch.equal(average.values[0], other.values[0])
+
+
+def test_average_is_the_weights_again_after_returning_to_a_state_before_the_mean():
+    parameter, average = averages(average="triggered", average_patience=1)
+    before = average.state_dict()
+    before["values"] = [value.clone() for value in average.values]
+    for loss in [1.0, 1.0]:
+        average.add_loss(loss)
+    for value in [1.0, 2.0]:
+        step(parameter, average, value)
+    average.load_state_dict(before)
+    step(parameter, average, 5.0)
+    assert average.values[0][0] == 5.0

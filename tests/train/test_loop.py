@@ -59,6 +59,7 @@ class NumberJob:
 class NumberTrainable:
     n_steps, steps_per_epoch, tokens_per_step = 20, 5.0, 7
     loss_names = ("loss",)
+    loss_unit = "loss"
     chance_loss = 10.0
     warmup_steps = 0
 

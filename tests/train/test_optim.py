@@ -13,6 +13,7 @@ from elmo.train.optim import (
     RowOptimizer,
     clip_scale,
     learning_rate,
+    load_optimizer,
     make_optimizer,
     seed_step,
     set_rate,
@@ -191,6 +192,30 @@ def test_adagrad_loads_the_state_of_pytorch_adagrad():
     resumed.load_state_dict(copy.deepcopy(theirs.state_dict()))
     for step in range(2, 5):
         step_both(resumed, theirs, step)
+
+
+@pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_load_optimizer_loads_the_state_but_not_the_options(config, device):
+    """The meta device stands for a GPU, whose learning rate must not move to the CPU."""
+    weight = torch.nn.Parameter(numbers(2, 3).float())
+    saved = make_optimizer([weight], config, capturable=device == "cpu")
+    weight.grad = torch.ones_like(weight)
+    saved.step()
+    parameter = torch.nn.Parameter(torch.zeros(2, 3, device=device))
+    resumed = make_optimizer([parameter], config)
+    (group,) = resumed.param_groups
+    if device == "meta":
+        group |= {"lr": torch.zeros((), device=device), "capturable": True}
+    load_optimizer(resumed, saved.state_dict())
+    (loaded,) = resumed.param_groups
+    assert {**loaded, "lr": None} == {**group, "lr": None}
+    assert type(loaded["lr"]) is type(group["lr"])
+    assert device == "cpu" or loaded["lr"].device.type == device
+    state = resumed.state[parameter]
+    assert {value.device.type for value in state.values()} == {device}
+    for name, value in saved.state[weight].items():
+        assert device == "meta" or torch.equal(state[name], value)
 
 
 @pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)

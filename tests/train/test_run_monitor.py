@@ -16,6 +16,7 @@ TRAINABLE = SimpleNamespace(
     steps_per_epoch=8.0,
     tokens_per_step=50,
     loss_names=("forward", "backward"),
+    loss_unit="nats",
     message=lambda step: f"message after step {step}",
 )
 RESULT = StepResult(torch.tensor([2.0, 4.0]), torch.tensor(0.5), 0.25)

@@ -4,6 +4,8 @@ import dataclasses
 import itertools
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +14,10 @@ from elmo.errors import ConfigError
 from elmo.files import atomic_path
 from elmo.installation import install_command
 from elmo.lab.recurrent_folder import read_model
-from elmo.lab.train_lm import train_lm
+from elmo.lab.symbol_text import read_training_text
+from elmo.lab.train_lm import model_config, train_on_text
 from elmo.progress import duration
+from elmo.train.devices import check_packages
 from elmo.train.report import read_log
 
 logger = logging.getLogger(__name__)
@@ -80,9 +84,15 @@ def compare_lm(config: LMCompareConfig) -> CompareResult:
         raise ConfigError("A comparison needs held-out text. Set --valid or --valid-fraction.")
     if config.run.dry_run:
         raise ConfigError("lm compare has no dry run. Use elmo lm train --dry-run for one model.")
+    check_packages(config.run)
+    configs = _grid(config)
+    text = read_training_text(config)
+    for name, run_config in configs.items():
+        with _named_errors(name):
+            model_config(run_config, text)
     runs = []
-    for name, run_config in _grid(config).items():
-        result = train_lm(run_config)
+    for name, run_config in configs.items():
+        result = train_on_text(run_config, text)
         assert result.best is not None
         network = read_model(run_config.out).network
         runs.append(
@@ -111,14 +121,21 @@ def _grid(config: LMCompareConfig) -> dict[str, LMTrainConfig]:
             field.name: getattr(config, field.name) for field in dataclasses.fields(LMTrainConfig)
         }
         options["out"] = str(Path(config.out) / name)
-        try:
+        with _named_errors(name):
             options["network"] = dataclasses.replace(
                 config.network, cell=cell, n_layers=n_layers, hidden_dim=hidden_dim
             )
             configs[name] = LMTrainConfig(**options)
-        except ConfigError as error:
-            raise ConfigError(f"{name}: {error}") from None
     return configs
+
+
+@contextmanager
+def _named_errors(name: str) -> Iterator[None]:
+    """Add the name of a run to errors of its options."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def _write(result: CompareResult, unit: Unit) -> None:

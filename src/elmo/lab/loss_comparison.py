@@ -30,7 +30,8 @@ class LossComparison:
         nats: Loss of the model per symbol.
         unit: What the model predicts.
         part: Name of the part of the text.
-        characters_per_symbol: Mean number of characters per symbol of the part.
+        characters_per_symbol: Mean number of characters per symbol of the part; None if words of
+            the part are `<UNK>`, because the losses of such words cannot be converted.
         ngrams: Losses of n-gram models of orders 1, 2, ... with the same training text.
         text_symbols: Number of symbols of the whole text.
         text_crc: Checksum of the whole text.
@@ -40,7 +41,7 @@ class LossComparison:
     nats: float
     unit: Unit
     part: str
-    characters_per_symbol: float
+    characters_per_symbol: float | None
     ngrams: tuple[float, ...]
     text_symbols: int
     text_crc: int
@@ -87,24 +88,26 @@ def compare_loss(text: SymbolText, losses: Mapping[str, TextLoss]) -> LossCompar
     """
     name = "test" if "test" in losses else "valid"
     part, train, loss = text.parts[name], text.parts["train"].ids, losses[name]
-    notes = []
+    unit, notes = text.symbols.unit, []
     if loss.unknown_rate:
         notes.append(
             f"{loss.unknown_rate:.2%} of the symbols are <UNK>, which only costs its own bits: "
-            "bits per character are too low."
+            "bits per character " + ("would be too low." if unit == "words" else "are too low.")
         )
     if len(train) > MAX_NGRAM_SYMBOLS:
         notes.append(
             f"The n-gram models read only the last {MAX_NGRAM_SYMBOLS:,} symbols for training."
         )
         train = train[-MAX_NGRAM_SYMBOLS:]
-    known = known_text(text.fingerprint, text.symbols.unit)
+    known = known_text(text.fingerprint, unit)
     label = None if known is None else known.split_name(part.fingerprint)
     return LossComparison(
         nats=loss.nats,
-        unit=text.symbols.unit,
+        unit=unit,
         part=label or ("validation" if name == "valid" else name),
-        characters_per_symbol=loss.characters_per_symbol,
+        characters_per_symbol=(
+            None if unit == "words" and loss.unknown_rate else loss.characters_per_symbol
+        ),
         ngrams=tuple(ngram_losses(train, part.ids, len(text.symbols), MAX_ORDER)),
         text_symbols=text.fingerprint.n_symbols,
         text_crc=text.fingerprint.crc,

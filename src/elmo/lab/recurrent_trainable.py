@@ -27,7 +27,14 @@ from elmo.model.losses import draw_candidates, log_expected_count, sampled_losse
 from elmo.progress import format_count
 from elmo.train.checkpoint import entry
 from elmo.train.cuda_graph import CudaGraphStep
-from elmo.train.optim import clip_gradients, learning_rate, make_optimizer, seed_step, set_rate
+from elmo.train.optim import (
+    clip_gradients,
+    learning_rate,
+    load_optimizer,
+    make_optimizer,
+    seed_step,
+    set_rate,
+)
 from elmo.train.run_state import RunState
 from elmo.train.step_input import SegmentTensors, StepInput
 from elmo.train.trainable import StepResult, Watch
@@ -75,6 +82,7 @@ class RecurrentTrainable:
         self.network = job.network.train().to(fabric.device)
         self.streams = TextStreams(job.text.parts["train"].ids, config.segments, config.run.seed)
         self.steps_per_epoch = float(self.streams.segments_per_epoch)
+        self.loss_unit = f"nats per {config.symbols.unit.removesuffix('s')}"
         self.tokens_per_step = self.streams.unroll * self.streams.n_rows
         n_steps = max(1, round(config.run.epochs * self.steps_per_epoch))
         self.n_steps = min(n_steps, config.run.max_steps or n_steps)
@@ -306,6 +314,7 @@ class RecurrentTrainable:
             "averages": None if self.averages is None else self.averages.state_dict(),
             "text": self._fingerprint(),
             "evaluate_every": self.evaluate_every,
+            "n_words": 0 if self.graph_step is None else self.graph_step.n_words,
         }
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
@@ -331,7 +340,7 @@ class RecurrentTrainable:
                 "--out."
             )
         self.network.load_state_dict(entry(state, "network", dict))
-        self.optimizer.load_state_dict(entry(state, "optimizer", dict))
+        load_optimizer(self.optimizer, entry(state, "optimizer", dict))
         carried = (*entry(state, "h", list), *entry(state, "c", list))
         for mine, loaded in zip((*self.state.h, *self.state.c), carried, strict=True):
             mine.copy_(loaded)
@@ -339,6 +348,8 @@ class RecurrentTrainable:
             self.averages.load_state_dict(entry(state, "averages", dict))
         if self.graph_step is not None:
             self.graph_step.forget()
+            # Not in checkpoints of earlier versions.
+            self.graph_step.n_words = entry({"n_words": 0, **state}, "n_words", int)
 
     def _fingerprint(self) -> list[int]:
         """Identify all that training depends on; the test text is not part of it."""

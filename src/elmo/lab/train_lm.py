@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from elmo.config.language_models import LMTrainConfig, RecurrentModelConfig
 from elmo.errors import interruption_note
@@ -25,7 +26,11 @@ from elmo.train.run_folder import kept_after_interruption
 def train_lm(config: LMTrainConfig) -> LMTrainResult:
     """Train a recurrent language model on a text."""
     check_packages(config.run)
-    text = read_training_text(config)
+    return train_on_text(config, read_training_text(config))
+
+
+def train_on_text(config: LMTrainConfig, text: SymbolText) -> LMTrainResult:
+    """Train a recurrent language model on a text that was read with the same options."""
     with interruption_note(partial(kept_after_interruption, config)):
         result = train(training_job(config, text))
     return _compared(result, config, text) if result.step else result  # a dry run has no model
@@ -48,14 +53,28 @@ def _compared(result: LMTrainResult, config: LMTrainConfig, text: SymbolText) ->
 
 def training_job(config: LMTrainConfig, text: SymbolText) -> RecurrentTrainingJob:
     """Create a newly initialized network for a text, and return the training job."""
-    counts = np.bincount(text.parts["train"].ids, minlength=len(text.symbols))
+    network = RecurrentNetwork(
+        config=model_config(config, text),
+        regularization=config.regularization,
+        kernel=config.run.kernel,
+    )
+    network.initialize(config.run.seed)
+    network.set_symbols(text.symbols)
+    network.center_vectors()
+    if config.loss.unigram_bias:
+        network.set_bias(torch.from_numpy(_counts(text)))
+    return RecurrentTrainingJob(config, text, network)
+
+
+def model_config(config: LMTrainConfig, text: SymbolText) -> RecurrentModelConfig:
+    """Return the config of the model of a run; it depends on the symbols of the text."""
     width = 0
     if config.network.word_input == "characters":
         width = max(
-            fitted_width(text.symbols.names, map(int, counts), "bytes"),
+            fitted_width(text.symbols.names, map(int, _counts(text)), "bytes"),
             *(width for width, _ in config.network.filters),
         )
-    shape = RecurrentModelConfig(
+    return RecurrentModelConfig(
         unit=config.symbols.unit,
         n_symbols=len(text.symbols),
         network=config.network,
@@ -64,15 +83,11 @@ def training_job(config: LMTrainConfig, text: SymbolText) -> RecurrentTrainingJo
         max_characters=width,
         softmax_cutoffs=_cutoffs(config, len(text.symbols)),
     )
-    network = RecurrentNetwork(
-        config=shape, regularization=config.regularization, kernel=config.run.kernel
-    )
-    network.initialize(config.run.seed)
-    network.set_symbols(text.symbols)
-    network.center_vectors()
-    if config.loss.unigram_bias:
-        network.set_bias(torch.from_numpy(counts))
-    return RecurrentTrainingJob(config, text, network)
+
+
+def _counts(text: SymbolText) -> NDArray[np.int64]:
+    """Return the number of occurrences of each symbol in the training text."""
+    return np.bincount(text.parts["train"].ids, minlength=len(text.symbols))
 
 
 def _cutoffs(config: LMTrainConfig, n_symbols: int) -> tuple[int, ...]:

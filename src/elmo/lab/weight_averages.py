@@ -86,4 +86,6 @@ class WeightAverages:
         for mine, loaded in zip(self.values, entry(state, "values", list), strict=True):
             mine.copy_(loaded)
         self.n_updates = entry(state, "n_updates", int)
+        # After a rollback to a step before the mean began, the average is the weights again.
+        self._share.fill_(1.0)
         self.losses = list(entry(state, "losses", list))

@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 Points = list[tuple[int, float]]
 
 
-def draw_curves(folder: Path) -> Path | None:
+def draw_curves(folder: Path, loss_unit: str) -> Path | None:
     """Plot the events in `log.jsonl` to `curves.png`; return None without matplotlib.
 
-    The left panel shows the training loss. The right panel shows the perplexities `forward`,
-    `backward` and `mean` or the `nats` from the evaluations or, for other models, all metrics
-    except `loss`.
+    The left panel shows the training loss, in the given unit. The right panel shows the
+    perplexities `forward`, `backward` and `mean` or the `nats` from the evaluations or, for other
+    models, all metrics except `loss`.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -49,10 +49,9 @@ def draw_curves(folder: Path) -> Path | None:
     figure = Figure(figsize=(10, 4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    unit = "nats per token, both directions" if is_language_model else "loss"
-    _draw_loss(left, losses, "nats per symbol" if NATS in metrics else unit)
+    _draw_loss(left, losses, loss_unit)
     if NATS in metrics:
-        _draw_nats(right, metrics[NATS])
+        _draw_nats(right, metrics[NATS], loss_unit)
     elif is_language_model:
         _draw_perplexity(right, {n: points for n, points in metrics.items() if n in PERPLEXITIES})
     else:
@@ -111,10 +110,10 @@ def _draw_perplexity(axes: Any, perplexities: dict[str, Points]) -> None:
     _finish(axes)
 
 
-def _draw_nats(axes: Any, points: Points) -> None:
+def _draw_nats(axes: Any, points: Points, unit: str) -> None:
     steps, values = zip(*points, strict=True)
     axes.set_title("loss on held-out text")
-    axes.set_ylabel("nats per symbol")
+    axes.set_ylabel(unit)
     axes.plot(steps, values, "o-", markersize=3, label=f"best {min(values):.4f}")
     axes.legend(frameon=False)
     _finish(axes)

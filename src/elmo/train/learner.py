@@ -21,7 +21,14 @@ from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.train.checkpoint import entry
 from elmo.train.cuda_graph import ROWS_MULTIPLE, CudaGraphStep, can_capture
-from elmo.train.optim import clip_gradients, learning_rate, make_optimizer, seed_step, set_rate
+from elmo.train.optim import (
+    clip_gradients,
+    learning_rate,
+    load_optimizer,
+    make_optimizer,
+    seed_step,
+    set_rate,
+)
 from elmo.train.softmax_heads import (
     ExactSoftmaxHead,
     SampledSoftmaxHead,
@@ -292,9 +299,7 @@ class Learner:
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load a state returned by `state_dict`; the number of processes can differ."""
         self.network.load_state_dict(entry(state, "weights", dict))
-        # Options such as `fused` depend on the device: the run may have started on another one.
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({**entry(state, "optimizer", dict), "param_groups": groups})
+        load_optimizer(self.optimizer, entry(state, "optimizer", dict))
         row_states = entry(state, "rows", list)
         for optimizer, rows in zip(self.head.row_optimizers(), row_states, strict=True):
             optimizer.load_state_dict(rows)

@@ -99,6 +99,7 @@ class LMTrainable:
     """Implementation of `Trainable` for a language model in one process of a run."""
 
     loss_names: tuple[str, ...] = ("forward_loss", "backward_loss")
+    loss_unit: str = "nats per token, both directions"
 
     def __init__(self, job: LMTrainingJob, fabric: "Fabric") -> None:
         self.job, self.config, self.fabric = job, job.config, fabric

@@ -73,6 +73,16 @@ def make_optimizer(
     return optimizer
 
 
+def load_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, object]) -> None:
+    """Load a state returned by `state_dict`, except for the options of the optimizer.
+
+    Options such as `fused` depend on the device, and the run may have started on another one. The
+    learning rate stays on the device: a CUDA graph would capture one on the CPU as a constant.
+    """
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({**state, "param_groups": groups})
+
+
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Set the learning rate, in place if it is a tensor."""
     for group in optimizer.param_groups:

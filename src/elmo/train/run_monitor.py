@@ -82,4 +82,4 @@ class RunMonitor:
     def draw_curves(self) -> None:
         """Draw the logged losses and evaluations."""
         if self.is_first:
-            draw_curves(Path(self.config.out))
+            draw_curves(Path(self.config.out), self.trainable.loss_unit)

@@ -85,12 +85,14 @@ class RunSize(Protocol):
         tokens_per_step: Number of tokens per step over all processes, used to report the speed.
         loss_names: Names under which the individual losses are logged, in addition to their mean,
             which is logged as `loss`.
+        loss_unit: Unit of the loss in plots, such as "nats per character".
     """
 
     n_steps: int
     steps_per_epoch: float
     tokens_per_step: int
     loss_names: tuple[str, ...]
+    loss_unit: str
 
     def message(self, step: int) -> str | None:
         """Return a text to print after a number of completed steps, such as a sample; or None."""

@@ -27,6 +27,7 @@ from elmo.train.checkpoint import entry
 from elmo.train.optim import (
     clip_gradients,
     learning_rate,
+    load_optimizer,
     make_optimizer,
     seed_step,
     set_rate,
@@ -108,6 +109,7 @@ class TaskTrainable:
     """A task model with optimizers, as used by the training loop."""
 
     loss_names: tuple[str, ...] = ("loss",)
+    loss_unit: str = "loss"
     compare_at: int | None = None
 
     def __init__(self, job: TaskTrainingJob, fabric: "Fabric") -> None:
@@ -286,9 +288,7 @@ class TaskTrainable:
         self.model.load_state_dict(weights)
         states = entry(state, "optimizers", list)
         for optimizer, saved in zip(self.optimizers, states, strict=True):
-            # Implementation options depend on this machine and version, so they are not restored.
-            param_groups = optimizer.state_dict()["param_groups"]
-            optimizer.load_state_dict({**saved, "param_groups": param_groups})
+            load_optimizer(optimizer, saved)
 
     def _signature(self) -> list[int]:
         """Return a signature of the training and development examples."""
