@@ -69,7 +69,7 @@ def _pad(x: Tensor) -> Tensor:
 
 def _pad_gates(weight: Tensor, n_hidden: int) -> Tensor:
     """Pad the rows of each gate."""
-    gates = weight.unflatten(0, (-1, n_hidden))
+    gates = weight.reshape(-1, n_hidden, *weight.shape[1:])
     padded = functional.pad(gates, (0, 0) * (gates.dim() - 2) + (0, -n_hidden % ALIGNMENT))
     return padded.flatten(0, 1)
 

@@ -92,8 +92,11 @@ class RecurrentNetwork(nn.Module):
             input_dim = output_dim
         self.bias: nn.Parameter | None = None
         self.softmax: Softmax | None = None
+        self.output_vectors: nn.Parameter | None = None
         if shape.tied:
             self.bias = nn.Parameter(torch.zeros(config.n_symbols))
+            if shape.output_vectors:
+                self.output_vectors = nn.Parameter(torch.zeros(config.n_symbols, shape.input_dim))
         elif config.softmax_cutoffs:
             self.softmax = nn.AdaptiveLogSoftmaxWithLoss(
                 shape.softmax_dim, config.n_symbols, list(config.softmax_cutoffs)
@@ -116,8 +119,11 @@ class RecurrentNetwork(nn.Module):
             initialize_softmax(self.softmax, generator)
 
     def _initial_bound(self) -> float:
-        # Tied vectors are softmax weights too, and must start with small logits.
-        return 0.1 if self.config.network.tied else 1.0
+        # Tied vectors are softmax weights too, and must start with small logits. A CNN needs larger
+        # ones than a table, because its vectors cannot move one by one.
+        if not self.config.network.tied:
+            return 1.0
+        return 0.1 if self.encoder is None else 0.5
 
     def center_vectors(self) -> None:
         """Change the projection of the CNN so that the input vectors are distributed as in a table.
@@ -240,7 +246,11 @@ class RecurrentNetwork(nn.Module):
             return exact_losses(self.softmax, hidden, targets)
         assert vectors is not None
         assert self.bias is not None
-        return full_losses(hidden, vectors, self.bias, targets)
+        return full_losses(hidden, self._tied_rows(vectors), self.bias, targets)
+
+    def _tied_rows(self, vectors: Tensor) -> Tensor:
+        """Return the rows of a tied softmax."""
+        return vectors if self.output_vectors is None else vectors + self.output_vectors
 
     def log_probabilities(self, hidden: Tensor, vectors: Tensor) -> Tensor:
         """Return ln p of all symbols, (predictions, symbols), float32.
@@ -254,7 +264,7 @@ class RecurrentNetwork(nn.Module):
         if self.softmax is not None:
             logits = self.softmax(hidden)
         else:
-            logits = functional.linear(hidden, vectors, self.bias)
+            logits = functional.linear(hidden, self._tied_rows(vectors), self.bias)
         return functional.log_softmax(logits.float(), dim=-1)
 
 
