@@ -142,22 +142,6 @@ def test_centered_vectors_of_words_are_distributed_as_in_a_table(tied, bound):
     torch.testing.assert_close(*directions)
 
 
-def test_output_vectors_are_added_to_the_rows_of_a_tied_softmax():
-    names = ("<UNK>", "</S>", "cat", "dog")
-    options = {"word_input": "characters", "filters": ((1, 4),), "embedding_dim": 5, "tied": True}
-    plain = characters_network(names, **options)
-    network = characters_network(names, output_vectors=True, **options)
-    hidden, vectors = torch.randn(3, 5), torch.randn(4, 5)
-    expected = plain.log_probabilities(hidden, vectors)
-    torch.testing.assert_close(network.log_probabilities(hidden, vectors), expected)
-    network.output_vectors.data.normal_()
-    expected = plain.log_probabilities(hidden, vectors + network.output_vectors)
-    torch.testing.assert_close(network.log_probabilities(hidden, vectors), expected)
-    targets = torch.tensor([0, 3, 2])
-    losses = network.losses(hidden, targets, vectors)
-    torch.testing.assert_close(losses, -expected[torch.arange(3), targets])
-
-
 def test_centering_does_not_change_a_table():
     network = small_network()
     before = network.input_vectors().clone()

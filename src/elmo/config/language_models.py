@@ -67,9 +67,6 @@ class RecurrentConfig:
     tied: bool = False
     """Use the input vectors as weights of the softmax too. The output of the last layer then has
     the dimension of the input vectors."""
-    output_vectors: bool = False
-    """Tied networks with input from characters: add a trained vector of each word to its row of the
-    softmax. The CNN alone cannot tell words apart that are spelled alike but used differently."""
     word_input: Literal["ids", "characters"] = "ids"
     """Words: input vector from a table with one row per word, or from a CNN over the characters of
     the word."""
@@ -108,8 +105,6 @@ class RecurrentConfig:
             raise ConfigError("mogrifier_rounds is only supported with cell: lstm.")
         if self.mogrifier_rank is not None and not self.mogrifier_rounds:
             raise ConfigError("mogrifier_rank needs mogrifier_rounds.")
-        if self.output_vectors and not (self.tied and self.word_input == "characters"):
-            raise ConfigError("output_vectors needs tied and word_input: characters.")
 
     @property
     def output_dim(self) -> int:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo.kernels.lstm_cudnn import ignore_weight_layout_warning
-from elmo.kernels.recurrent_call import GATES, RecurrentCall, RecurrentResult
+from elmo.kernels.recurrent_call import RecurrentCall, RecurrentResult
 
 NEEDS = "a CUDA device with cuDNN, no state mask, no Mogrifier gates and no recorded gates"
 
@@ -29,12 +29,12 @@ def can_run(call: RecurrentCall) -> bool:
 
 def run(call: RecurrentCall) -> RecurrentResult:
     """Run the layer over all time steps; see `recurrent_reference.run`."""
-    n_hidden, n_outputs = call.weight_ih.shape[0] // GATES[call.cell], call.h.shape[1]
+    n_outputs = call.h.shape[1]
     result = _run_aligned(_aligned(call))
     return RecurrentResult(
         result.output[..., :n_outputs],
         result.h[:, :n_outputs],
-        None if result.c is None else result.c[:, :n_hidden],
+        None if result.c is None else result.c[:, : call.hidden_dim],
     )
 
 
@@ -44,7 +44,7 @@ def _aligned(call: RecurrentCall) -> RecurrentCall:
     The additional units have weights and an initial state of zero. Whatever the cell, their state
     then stays zero, and nothing depends on them.
     """
-    n_hidden = call.weight_ih.shape[0] // GATES[call.cell]
+    n_hidden = call.hidden_dim
     if not any(dim % ALIGNMENT for dim in (call.x.shape[-1], call.h.shape[-1], n_hidden)):
         return call
     if call.weight_hr is not None and _pad(call.h).shape[-1] >= n_hidden:

@@ -92,11 +92,8 @@ class RecurrentNetwork(nn.Module):
             input_dim = output_dim
         self.bias: nn.Parameter | None = None
         self.softmax: Softmax | None = None
-        self.output_vectors: nn.Parameter | None = None
         if shape.tied:
             self.bias = nn.Parameter(torch.zeros(config.n_symbols))
-            if shape.output_vectors:
-                self.output_vectors = nn.Parameter(torch.zeros(config.n_symbols, shape.input_dim))
         elif config.softmax_cutoffs:
             self.softmax = nn.AdaptiveLogSoftmaxWithLoss(
                 shape.softmax_dim, config.n_symbols, list(config.softmax_cutoffs)
@@ -246,11 +243,7 @@ class RecurrentNetwork(nn.Module):
             return exact_losses(self.softmax, hidden, targets)
         assert vectors is not None
         assert self.bias is not None
-        return full_losses(hidden, self._tied_rows(vectors), self.bias, targets)
-
-    def _tied_rows(self, vectors: Tensor) -> Tensor:
-        """Return the rows of a tied softmax."""
-        return vectors if self.output_vectors is None else vectors + self.output_vectors
+        return full_losses(hidden, vectors, self.bias, targets)
 
     def log_probabilities(self, hidden: Tensor, vectors: Tensor) -> Tensor:
         """Return ln p of all symbols, (predictions, symbols), float32.
@@ -264,7 +257,7 @@ class RecurrentNetwork(nn.Module):
         if self.softmax is not None:
             logits = self.softmax(hidden)
         else:
-            logits = functional.linear(hidden, self._tied_rows(vectors), self.bias)
+            logits = functional.linear(hidden, vectors, self.bias)
         return functional.log_softmax(logits.float(), dim=-1)
 
 
