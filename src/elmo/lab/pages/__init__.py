@@ -1,0 +1,1 @@
+"""HTML pages in one file, which open without a network."""
