@@ -1,0 +1,210 @@
+"""Traces of the two directions of an ELMo, which reads each line as a sentence."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo.errors import InputError
+from elmo.formats.pretrained import Pretrained
+from elmo.inference.engine import compile_kernels
+from elmo.kernels.device import move
+from elmo.kernels.exact_float32 import exact_float32
+from elmo.kernels.torch_kernels import Kernels
+from elmo.lab.units.lstm_gates import lstm_gates
+from elmo.lab.units.predictions import Predictions
+from elmo.lab.units.traces import Direction, Kind, Sentences, Track, UnitTraces
+from elmo.model.lstm import LSTMLayer, LSTMState, StepMask
+from elmo.model.network import ELMoNetwork
+from elmo.text.characters import END_TOKEN
+from elmo.text.token_batches import TokenMapper, token_mapper
+from elmo.text.tokenizer import WhitespaceTokenizer, replace_surrogates
+from elmo.text.tokenizers_by_name import get_tokenizer
+from elmo.text.vocabulary import UNKNOWN, Vocabulary
+
+# Positions of a batch, including padding, and predictions that are computed at a time.
+BATCH_POSITIONS = 2048
+PREDICTIONS = 256
+
+
+@dataclass(frozen=True)
+class ElmoUnits:
+    """An ELMo network, ready to record its units.
+
+    Attributes:
+        network: The network, in evaluation mode.
+        mapper: Converts words to the input of the network.
+        tokenizer: Name of the tokenizer that splits a line into words.
+        vocabulary: Words of the softmax, if there is one.
+    """
+
+    network: ELMoNetwork
+    mapper: TokenMapper
+    tokenizer: str
+    vocabulary: Vocabulary | None
+
+    @classmethod
+    def load(cls, model: Pretrained, device: str | torch.device) -> "ElmoUnits":
+        """Build the network of a model."""
+        network = ELMoNetwork(config=model.config)
+        network.load_state_dict(dict(model.weights))
+        move(network.eval().requires_grad_(False), device)
+        return cls(
+            network,
+            token_mapper(model.config, model.characters, model.words),
+            model.config.text.tokenizer or WhitespaceTokenizer.name,
+            model.vocabulary,
+        )
+
+    @property
+    def can_predict(self) -> bool:
+        """Whether the model has a softmax and knows its words."""
+        ids = {} if self.vocabulary is None else self.vocabulary.ids
+        return self.network.softmax is not None and UNKNOWN in ids and END_TOKEN in ids
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return next(self.network.parameters()).device
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """Kernels, for weights that do not change."""
+        return compile_kernels(self.network.bilm.named_parameters())
+
+    @torch.no_grad()
+    def traces(
+        self,
+        text: str | Sentences,
+        *,
+        kinds: Sequence[Kind],
+        max_positions: int,
+        n_guesses: int,
+    ) -> UnitTraces:
+        """Read a text; see `read_traces`. Each line starts from a zero state.
+
+        The hidden state is that of the LSTM, before the input of the layer is added to it.
+        """
+        sentences, is_cut = self._sentences(text, max_positions)
+        if not sentences:
+            raise InputError("The text has no words.")
+        n_guesses = n_guesses if self.can_predict else 0
+        predictions = Predictions(self._piece, n_guesses)
+        recorded: dict[Track, list[Tensor]] = {}
+        with exact_float32():
+            for batch in _batches(sentences):
+                self._read_batch(batch, kinds, recorded, predictions if n_guesses else None)
+        pieces = tuple(piece for words in sentences for piece in (*words, "\n"))
+        return UnitTraces(
+            pieces=pieces,
+            unit="words",
+            values={track: torch.cat(parts).numpy() for track, parts in recorded.items()},
+            surprisal=predictions.surprisal if n_guesses else None,
+            guesses=predictions.guesses if n_guesses else None,
+            note=f"The first {len(pieces):,} words and line breaks of the text." if is_cut else "",
+        )
+
+    def _sentences(self, text: str | Sentences, max_positions: int) -> tuple[list[list[str]], bool]:
+        """Return the first lines that have words, and whether the text has more of them.
+
+        Lines are kept whole, because the backward direction begins at the end; except the first
+        line, if it alone is too long.
+        """
+        tokenize = get_tokenizer(self.tokenizer).words
+        lines = replace_surrogates(text).split("\n") if isinstance(text, str) else text
+        sentences: list[list[str]] = []
+        n_positions = 0
+        for line in lines:
+            words = tokenize(line) if isinstance(line, str) else list(line)
+            if not words:
+                continue
+            n_positions += len(words) + 1
+            if n_positions > max_positions:
+                return sentences or [words[: max(1, max_positions - 1)]], True
+            sentences.append(words)
+        return sentences, False
+
+    def _piece(self, number: int) -> str:
+        assert self.vocabulary is not None
+        word = self.vocabulary.words[number]
+        return "\n" if word == END_TOKEN else word
+
+    def _read_batch(
+        self,
+        sentences: Sequence[Sequence[str]],
+        kinds: Sequence[Kind],
+        recorded: dict[Track, list[Tensor]],
+        predictions: Predictions | None,
+    ) -> None:
+        """Add the values of sentences to `recorded`, and their predictions."""
+        bilm = self.network.bilm
+        kernels = self.kernels
+        tokens = self.mapper.distinct(sentences)
+        rows = torch.from_numpy(self.mapper.rows_with_boundaries(tokens.words)).to(self.device)
+        index = torch.from_numpy(tokens.index).to(self.device)
+        mask = torch.arange(index.shape[1])[:, None] < torch.from_numpy(tokens.lengths)
+        step_mask = StepMask(mask.to(self.device), None)
+        vectors = functional.embedding(index.t(), bilm.encoder(rows, kernels=kernels))
+        # Words and `</S>`, sentence after sentence.
+        is_piece = mask.t().clone()
+        is_piece[:, 0] = False
+        zeros = LSTMState.zeros(bilm.config.lstm, len(sentences), device=self.device)
+        directions: tuple[Direction, Direction] = ("forward", "backward")
+        for direction, stack in zip(
+            directions, (bilm.forward_lstm, bilm.backward_lstm), strict=True
+        ):
+            x = vectors
+            for depth, layer in enumerate(stack.layers):
+                assert isinstance(layer, LSTMLayer)
+                h, c = zeros.h[depth, 0], zeros.c[depth, 0]
+                call = layer.kernel_call(x, h, c, step_mask, direction == "backward")
+                ((hidden, _, _),) = kernels.lstm([call])
+                values = {"hidden": hidden}
+                if set(kinds) != {"hidden"}:
+                    values |= lstm_gates(call, hidden)
+                for name, value in values.items():
+                    if name in kinds:
+                        track = Track(depth, direction, cast(Kind, name))
+                        chosen = value.transpose(0, 1).float().cpu()[is_piece]
+                        recorded.setdefault(track, []).append(chosen)
+                x = hidden + x if stack.residual and depth > 0 else hidden
+            if direction == "forward" and predictions is not None:
+                # The vector before a piece predicts it.
+                self._predict(x[:-1].transpose(0, 1)[is_piece[:, 1:]], sentences, predictions)
+
+    def _predict(
+        self, hidden: Tensor, sentences: Sequence[Sequence[str]], predictions: Predictions
+    ) -> None:
+        """Add the predictions of all words and ends of sentences."""
+        softmax, vocabulary = self.network.softmax, self.vocabulary
+        assert softmax is not None
+        assert vocabulary is not None
+        ids = vocabulary.ids
+        unknown = ids[UNKNOWN]
+        words = [word for sentence in sentences for word in (*sentence, END_TOKEN)]
+        targets = np.array([ids.get(word, unknown) for word in words], dtype=np.int32)
+        for first in range(0, len(targets), PREDICTIONS):
+            part = hidden[first : first + PREDICTIONS]
+            if isinstance(softmax, nn.AdaptiveLogSoftmaxWithLoss):
+                scores = softmax.log_prob(part)
+            else:
+                scores = functional.log_softmax(softmax(part), dim=-1)
+            predictions.add(scores, targets[first : first + PREDICTIONS])
+
+
+def _batches(sentences: Sequence[list[str]]) -> Iterator[list[list[str]]]:
+    """Yield consecutive sentences whose batch, with padding, is not larger than the limit."""
+    batch: list[list[str]] = []
+    longest = 0
+    for words in sentences:
+        longest = max(longest, len(words) + 2)
+        if batch and longest * (len(batch) + 1) > BATCH_POSITIONS:
+            yield batch
+            batch, longest = [], len(words) + 2
+        batch.append(words)
+    yield batch

@@ -1,0 +1,103 @@
+"""`read_traces`: the values of the units of any model of this package over a text."""
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import torch
+
+from elmo.config.bounds import require_type
+from elmo.config.language_models import SymbolConfig
+from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError
+from elmo.formats.pretrained import Pretrained
+from elmo.kernels.device import default_device
+from elmo.lab.recurrent_folder import RecurrentModel
+from elmo.lab.recurrent_model import LanguageModel
+from elmo.lab.symbol_text import read_text_files
+from elmo.lab.units.elmo_traces import ElmoUnits
+from elmo.lab.units.load_model import load_model
+from elmo.lab.units.symbol_traces import symbol_traces
+from elmo.lab.units.traces import Kind, Sentences, UnitTraces, check_kinds
+
+MAX_POSITIONS = 10_000
+N_GUESSES = 5
+
+Model = str | os.PathLike[str] | LanguageModel | RecurrentModel | ELMo | Pretrained
+Text = str | os.PathLike[str] | Sentences
+
+
+def read_traces(
+    model: Model,
+    text: Text,
+    *,
+    kinds: Collection[Kind] | None = None,
+    max_positions: int = MAX_POSITIONS,
+    n_guesses: int = N_GUESSES,
+    device: str | torch.device | None = None,
+) -> UnitTraces:
+    """Read a text with a model and return the values of its units.
+
+    Args:
+        model: Folder of `elmo lm train`; a name, folder or hub id of an ELMo model; a task model,
+            of which the ELMo is read; or a model in memory.
+        text: The text as a string, a `Path` of a text file, or a list of sentences, which are lists
+            of words, for models that read words.
+        kinds: Kinds of values. Default: all that the model has. Hidden states alone are faster.
+        max_positions: Maximum number of characters, bytes or words. The rest of the text is not
+            read, which `note` states.
+        n_guesses: Number of most likely pieces at each position. 0: neither guesses nor surprisal.
+        device: Device of the computation. Default: cuda if available. A model in memory stays on
+            its device.
+
+    Raises:
+        ConfigError: An option is invalid.
+        FormatError: The model cannot be read.
+        InputError: The text is empty or cannot be read.
+    """
+    chosen = check_kinds(kinds)
+    for name, value, least in (("max_positions", max_positions, 1), ("n_guesses", n_guesses, 0)):
+        require_type(name, value, "an integer")
+        if value < least:
+            raise ConfigError(f"{name} must be at least {least} (got {value}).")
+    loaded = model_of(model, device)
+    content = text_of(text, loaded)
+    if isinstance(loaded, RecurrentModel):
+        return symbol_traces(
+            loaded, content, kinds=chosen, max_positions=max_positions, n_guesses=n_guesses
+        )
+    units = ElmoUnits.load(loaded, device or default_device())
+    return units.traces(content, kinds=chosen, max_positions=max_positions, n_guesses=n_guesses)
+
+
+def model_of(model: Model, device: str | torch.device | None = None) -> RecurrentModel | Pretrained:
+    """Return a model in memory, or load it."""
+    if isinstance(model, LanguageModel):
+        return RecurrentModel(model.network, model.symbols, model.training)
+    if isinstance(model, ELMo):
+        return model.to_pretrained()
+    if isinstance(model, RecurrentModel | Pretrained):
+        return model
+    require_type("model", model, "a path")
+    return load_model(os.fspath(model), device or default_device())
+
+
+def text_of(text: Text, model: RecurrentModel | Pretrained) -> str | Sentences:
+    """Return the content of a text, as a model reads it."""
+    if isinstance(text, str):
+        return text
+    if isinstance(text, os.PathLike):
+        options = SymbolConfig()
+        if isinstance(model, RecurrentModel):
+            config = model.network.config
+            options = SymbolConfig(
+                unit=config.unit, tokenizer=config.tokenizer, strip_lines=config.strip_lines
+            )
+        return read_text_files([os.fspath(Path(text))], options)
+    is_sentences = isinstance(text, Sequence) and not any(isinstance(line, str) for line in text)
+    if not is_sentences:
+        raise ConfigError(
+            "text must be a string, a Path, or a list of lists of words (got "
+            f"{type(text).__name__})."
+        )
+    return text

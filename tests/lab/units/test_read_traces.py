@@ -1,0 +1,224 @@
+"""Tests of the values of units, against networks that read one symbol at a time."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, random_model
+from small_networks import TEXT, small_network
+
+from elmo.config import TextConfig
+from elmo.errors import ConfigError, InputError
+from elmo.lab.elmo_stepper import ElmoStepper
+from elmo.lab.recurrent_folder import RecurrentModel, write_model
+from elmo.lab.recurrent_model import LanguageModel
+from elmo.lab.recurrent_stepper import RecurrentStepper
+from elmo.lab.units import elmo_traces, symbol_traces
+from elmo.lab.units.read_traces import read_traces
+from elmo.lab.units.traces import Track, UnitTraces
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+VOCABULARY = Vocabulary([*SPECIAL_TOKENS, "the", "cat", "sat", "on", "mat", "a"])
+ELMO = dataclasses.replace(
+    TINY, text=TextConfig(max_characters=12), n_softmax_words=len(VOCABULARY)
+)
+SENTENCES = [["the", "cat", "sat", "on", "the", "mat"], ["a", "mat"], ["unseen", "cat"]]
+CELLS = [
+    {"cell": "rnn"},
+    {"cell": "gru"},
+    {"cell": "lstm"},
+    {"cell": "lstmp", "projection_dim": 5},
+    {"cell": "lstm", "mogrifier_rounds": 2},
+]
+
+
+def make_model(**options):
+    network, symbols = small_network(**options)
+    return RecurrentModel(network, symbols, {})
+
+
+def make_elmo(**changes):
+    config = dataclasses.replace(ELMO, **changes)
+    return random_model(config, vocabulary=VOCABULARY, scale=2.0)
+
+
+@pytest.mark.parametrize("options", CELLS, ids=lambda options: "-".join(map(str, options.values())))
+def test_values_of_language_model_are_states_after_each_symbol(options, monkeypatch):
+    monkeypatch.setattr(symbol_traces, "STEPS", 7)
+    model = make_model(**options)
+    traces = read_traces(model, TEXT)
+    stepper = RecurrentStepper(model.network)
+    scores, state = stepper.step(torch.tensor([model.symbols.end]), stepper.start(1))
+    for position, symbol in enumerate(model.symbols.encode(TEXT).tolist()):
+        bits = -float(scores[0, symbol]) / math.log(2)
+        assert traces.surprisal[position] == pytest.approx(bits, rel=1e-4)
+        assert traces.guesses[position][0][1] == pytest.approx(float(scores.exp().max()), rel=1e-4)
+        scores, state = stepper.step(torch.tensor([symbol]), state)
+        for layer in range(2):
+            hidden = traces.values[Track(layer, "forward", "hidden")][position]
+            np.testing.assert_allclose(hidden, state.h[layer][0], rtol=1e-4, atol=1e-6)
+            if state.c:
+                cell = traces.values[Track(layer, "forward", "cell")][position]
+                np.testing.assert_allclose(cell, state.c[layer][0], rtol=1e-4, atol=1e-6)
+    gates = {"rnn": 0, "gru": 3}.get(options["cell"], 5)
+    assert len(traces.tracks) == 2 * (1 + gates)
+    assert "".join(traces.pieces) == traces.text == TEXT
+
+
+def test_first_symbol_has_no_surprisal_without_line_breaks():
+    traces = read_traces(make_model(text="abcab"), "abca")
+    assert math.isnan(traces.surprisal[0])
+    assert np.isfinite(traces.surprisal[1:]).all()
+    assert traces.guesses[0] == ()
+    assert len(traces) == 4
+
+
+def test_words_end_with_line_breaks():
+    traces = read_traces(make_model(unit="words"), "to be new\n\nor")
+    assert traces.pieces == ("to", "be", "new", "\n", "\n", "or")
+    assert traces.text == "to be new\n\nor"
+    sentences = read_traces(make_model(unit="words"), [["to", "be"], ["or"]])
+    assert sentences.pieces == ("to", "be", "\n", "or", "\n")
+    losses = LanguageModel(make_model(unit="words")).score("to be new\n\nor")
+    np.testing.assert_allclose(
+        traces.surprisal * math.log(2), [loss for _, loss in losses], rtol=1e-4
+    )
+
+
+def test_bytes_of_character_share_its_piece():
+    traces = read_traces(make_model(unit="bytes"), "aé€\udc80\ud800b")
+    assert traces.pieces == ("a", "é", "", "€", "", "", "\\x80", "\ufffd", "", "", "b")
+    assert traces.unit == "bytes"
+
+
+@pytest.mark.parametrize("unit", ["characters", "bytes", "words"])
+def test_long_text_is_cut_and_noted(unit):
+    model = make_model(unit=unit)
+    traces = read_traces(model, TEXT, max_positions=7)
+    assert len(traces) == 7
+    assert traces.note == f"The first 7 {unit} of the text."
+    whole = read_traces(model, TEXT)
+    assert whole.note == ""
+    for track in traces.tracks:
+        np.testing.assert_allclose(traces.values[track], whole.values[track][:7], atol=1e-6)
+    exact = read_traces(model, TEXT, max_positions=len(whole))
+    assert exact.note == ""
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_values_of_elmo_are_states_after_each_word(direction, clip, monkeypatch):
+    monkeypatch.setattr(elmo_traces, "BATCH_POSITIONS", 16)
+    lstm = dataclasses.replace(ELMO.lstm, cell_clip=clip, projection_clip=clip)
+    model = make_elmo(lstm=lstm)
+    traces = read_traces(model, SENTENCES, device="cpu")
+    stepper = ElmoStepper(model, direction)
+    first = 0
+    for words in SENTENCES:
+        # The forward direction ends at `</S>`, where the backward direction begins.
+        order = range(len(words)) if direction == "forward" else reversed(range(len(words)))
+        _, state = stepper.step(torch.tensor([stepper.border]), stepper.start(1))
+        for number in order:
+            (word,) = stepper.add_words([words[number]])
+            _, state = stepper.step(torch.tensor([word]), state)
+            for layer in range(ELMO.lstm.n_layers):
+                for kind, value in (("hidden", state.h), ("cell", state.c)):
+                    values = traces.values[Track(layer, direction, kind)]
+                    np.testing.assert_allclose(
+                        values[first + number], value[layer, 0, 0], rtol=1e-4, atol=1e-6
+                    )
+        first += len(words) + 1
+
+
+def test_gates_of_elmo_lead_to_its_cells():
+    traces = read_traces(make_elmo(), [SENTENCES[0]], device="cpu")
+    for direction, step in (("forward", 1), ("backward", -1)):
+        values = {
+            kind: traces.values[Track(1, direction, kind)][::step]
+            for kind in ("input", "forget", "candidate", "cell")
+        }
+        cells = values["forget"][1:] * values["cell"][:-1]
+        cells += values["input"][1:] * values["candidate"][1:]
+        np.testing.assert_allclose(values["cell"][1:], cells, rtol=1e-4, atol=1e-6)
+
+
+def test_surprisal_of_elmo_is_that_of_forward_direction():
+    model = make_elmo()
+    traces = read_traces(model, "the unseen cat\n\na mat", device="cpu")
+    assert traces.pieces == ("the", "unseen", "cat", "\n", "a", "mat", "\n")
+    stepper = ElmoStepper(model, "forward")
+    expected = []
+    for words in (["the", "unseen", "cat"], ["a", "mat"]):
+        ids = stepper.add_words(words)
+        state = stepper.start(1)
+        for read, target in zip([stepper.border, *ids], [*ids, stepper.border], strict=True):
+            scores, state = stepper.step(torch.tensor([read]), state)
+            target = target if target < stepper.n_symbols else VOCABULARY.ids["<UNK>"]
+            expected.append(-float(scores[0, target]) / math.log(2))
+    np.testing.assert_allclose(traces.surprisal, expected, rtol=1e-4)
+    assert len(traces.guesses[0]) == 5
+
+
+def test_elmo_without_softmax_has_no_surprisal():
+    model = random_model(TINY)
+    traces = read_traces(model, "the cat", device="cpu")
+    assert traces.surprisal is None
+    assert traces.guesses is None
+
+
+def test_text_of_elmo_is_cut_between_lines():
+    traces = read_traces(make_elmo(), SENTENCES, max_positions=9, device="cpu")
+    assert traces.pieces == ("the", "cat", "sat", "on", "the", "mat", "\n")
+    assert traces.note == "The first 7 words and line breaks of the text."
+    assert len(read_traces(make_elmo(), SENTENCES, max_positions=3, device="cpu")) == 3
+
+
+def test_kinds_limit_values():
+    model = make_model()
+    hidden = read_traces(model, TEXT, kinds=["hidden"], n_guesses=0)
+    assert {track.kind for track in hidden.tracks} == {"hidden"}
+    assert hidden.surprisal is None
+    whole = read_traces(model, TEXT)
+    for track in hidden.tracks:
+        np.testing.assert_allclose(hidden.values[track], whole.values[track], rtol=1e-4, atol=1e-6)
+
+
+def test_folders_and_files_are_read(tmp_path):
+    model = make_model()
+    write_model(model, tmp_path / "model")
+    (tmp_path / "text.txt").write_text("to be", encoding="utf-8")
+    traces = read_traces(tmp_path / "model", tmp_path / "text.txt", device="cpu")
+    assert traces.text == "to be"
+
+
+@pytest.mark.parametrize("text", ["", []])
+def test_empty_text_is_rejected(text):
+    with pytest.raises(InputError, match="The text"):
+        read_traces(make_elmo(), text, device="cpu")
+    with pytest.raises(InputError, match=r"The text is empty|reads a text"):
+        read_traces(make_model(), text)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kinds": ["state"]}, "Unknown kind 'state'"),
+        ({"kinds": []}, "kinds must be a list"),
+        ({"max_positions": 0}, "max_positions must be at least 1"),
+        ({"n_guesses": -1}, "n_guesses must be at least 0"),
+    ],
+)
+def test_invalid_options_are_rejected(options, message):
+    with pytest.raises(ConfigError, match=message):
+        read_traces(make_model(), TEXT, **options)
+
+
+def test_single_character_is_read():
+    assert len(read_traces(make_model(), "t")) == 1
+
+
+def test_traces_check_lengths():
+    with pytest.raises(ConfigError, match="2 pieces"):
+        UnitTraces(("a", "b"), "characters", {Track(0, "forward", "hidden"): np.zeros((3, 1))})
