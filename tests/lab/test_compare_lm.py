@@ -6,7 +6,12 @@ import pytest
 from small_language_models import small_config
 
 from elmo.config import LossConfig, RunConfig
-from elmo.config.language_models import LMCompareConfig, LMTrainConfig, RecurrentConfig
+from elmo.config.language_models import (
+    LMCompareConfig,
+    LMTrainConfig,
+    RecurrentConfig,
+    SymbolConfig,
+)
 from elmo.errors import ConfigError
 from elmo.lab.compare_lm import CURVES, FIGURES, TABLE, compare_lm
 
@@ -59,3 +64,15 @@ def test_comparison_trains_all_combinations_and_draws_legend_next_to_curves(tmp_
     assert axes.get_ylabel() == "nats per character on held-out text"
     assert len(axes.lines) == len(names)
     assert legend.get_window_extent().x0 >= axes.get_window_extent().x1
+
+
+def test_loss_on_test_text_is_reported_if_there_is_one(tmp_path):
+    options = {"cells": ("rnn",), "depths": (1,), "widths": (8,)}
+    sections = {"symbols": SymbolConfig(valid_fraction=0.2, test_fraction=0.2)}
+    result = compare_lm(grid(tmp_path, sections=sections, **options))
+    (run,) = result.runs
+    assert f"| {run.bits_per_character:.4f} | {run.test_nats:.4f} |" in str(result)
+    (other := tmp_path / "without").mkdir()
+    result = compare_lm(grid(other, **options))
+    assert result.runs[0].test_nats is None
+    assert "test" not in str(result)

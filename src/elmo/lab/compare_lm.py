@@ -39,6 +39,7 @@ class ComparedRun:
         n_weights: Number of weights.
         nats: Best loss on the held-out text, per symbol.
         bits_per_character: The same in bits per character.
+        test_nats: Loss on the test text, or None without one.
         seconds: Training time.
     """
 
@@ -49,6 +50,7 @@ class ComparedRun:
     n_weights: int
     nats: float
     bits_per_character: float
+    test_nats: float | None
     seconds: float
 
 
@@ -65,17 +67,19 @@ class CompareResult:
     runs: tuple[ComparedRun, ...]
 
     def __str__(self) -> str:
-        """Return the runs as a Markdown table, the best first."""
-        lines = [
-            "| cell | layers | units | weights | nats | bits per character | time |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
-        ]
-        lines += [
-            f"| {run.cell} | {run.n_layers} | {run.hidden_dim} | {run.n_weights:,} | "
-            f"{run.nats:.4f} | {run.bits_per_character:.4f} | {duration(run.seconds)} |"
-            for run in sorted(self.runs, key=lambda run: run.nats)
-        ]
-        return "\n".join(lines)
+        """Return the runs as a Markdown table, the best on the held-out text first."""
+        names = ["cell", "layers", "units", "weights", "nats", "bits per character", "time"]
+        has_test = any(run.test_nats is not None for run in self.runs)
+        if has_test:
+            names.insert(6, "nats, test")
+        rows = [names, ["---"] * len(names)]
+        for run in sorted(self.runs, key=lambda run: run.nats):
+            row = [run.cell, f"{run.n_layers}", f"{run.hidden_dim}", f"{run.n_weights:,}"]
+            row += [f"{run.nats:.4f}", f"{run.bits_per_character:.4f}"]
+            if has_test:
+                row.append("" if run.test_nats is None else f"{run.test_nats:.4f}")
+            rows.append([*row, duration(run.seconds)])
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def compare_lm(config: LMCompareConfig) -> CompareResult:
@@ -104,6 +108,7 @@ def compare_lm(config: LMCompareConfig) -> CompareResult:
                 n_weights=sum(value.numel() for value in network.parameters()),
                 nats=result.best.nats,
                 bits_per_character=result.best.bits_per_character,
+                test_nats=None if result.test is None else result.test.nats,
                 seconds=result.seconds,
             )
         )
