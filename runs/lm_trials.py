@@ -83,7 +83,7 @@ def train_one(trial: dict[str, object], out: str, minutes: float) -> dict[str, o
         "seconds": round(result.seconds, 1),
     }
     if result.test is not None:
-        record["test"] = result.test.values()
+        record["test_loss"] = result.test.values()
     return record
 
 
