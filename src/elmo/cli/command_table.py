@@ -19,6 +19,7 @@ from elmo.config import (
     TaskPredictConfig,
     VocabConfig,
 )
+from elmo.config.gradients import GradientsConfig
 from elmo.config.language_models import (
     LMCompareConfig,
     LMEvaluateConfig,
@@ -120,6 +121,12 @@ COMMANDS = {
         presets={"preset": partial(presets, "language_models")},
         # The grid sets cell, depth and width.
         hidden=(*HIDDEN, "cell", "n_layers", "hidden_dim", "dry_run"),
+    ),
+    "gradients": Command(
+        GradientsConfig,
+        "elmo.lab.gradients.gradients_command:gradients",
+        ("model", "text"),
+        example="elmo gradients {} text.txt --out page.html",
     ),
     "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",), shows_threads=False),
     "prepare": Command(

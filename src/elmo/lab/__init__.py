@@ -2,13 +2,14 @@
 
 from elmo.lazy import fetch
 
-__all__ = ["ElmoTextGenerator", "LanguageModel", "TextGenerator", "TextLoss"]
+__all__ = ["ElmoTextGenerator", "LanguageModel", "TextGenerator", "TextLoss", "gradient_flow"]
 
 _HOMES = {
     "ElmoTextGenerator": "elmo.lab.elmo_generation",
     "LanguageModel": "elmo.lab.recurrent_model",
     "TextGenerator": "elmo.lab.generation",
     "TextLoss": "elmo.lab.text_loss",
+    "gradient_flow": "elmo.lab.gradients.gradient_flow",
 }
 
 

@@ -1,0 +1,1 @@
+"""Gradients of recurrent language models through time."""

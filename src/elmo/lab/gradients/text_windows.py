@@ -1,0 +1,83 @@
+"""Windows of a text in which gradients are measured."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.errors import InputError
+from elmo.lab.recurrent_layer import RecurrentState
+from elmo.lab.recurrent_network import RecurrentNetwork
+from elmo.lab.symbols import Ids, Symbols
+from elmo.lab.text_loss import predictions
+
+# Steps that a window reads before its first measured step, to leave the zero state.
+WARM_UP = 100
+
+
+@dataclass(frozen=True)
+class TextWindows:
+    """Windows of the same length, at regular distances in a text. They can overlap.
+
+    Attributes:
+        inputs: Symbol ids that the network reads, (warm-up + steps, windows).
+        targets: Symbol ids that it predicts, (warm-up + steps, windows).
+        warm_up: Number of steps that are read but not measured.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    warm_up: int
+
+    @classmethod
+    def of_text(cls, ids: Ids, symbols: Symbols, n_windows: int, n_steps: int) -> "TextWindows":
+        """Take windows from a text.
+
+        Args:
+            ids: Symbol ids of the text.
+            symbols: The symbols.
+            n_windows: Number of windows; fewer if the text has fewer positions.
+            n_steps: Number of measured steps.
+
+        Raises:
+            InputError: The text is shorter than a window.
+        """
+        available = len(ids) - (symbols.end is None)
+        if available < n_steps:
+            raise InputError(
+                f"The text has only {len(ids):,} {symbols.unit}, too few for {n_steps:,} time "
+                "steps. Use more text, or a smaller --steps."
+            )
+        inputs, targets = predictions(ids, symbols)
+        # In a short text, half of the other steps leave windows at different positions.
+        warm_up = min(WARM_UP, (available - n_steps) // 2)
+        last_begin = available - n_steps - warm_up
+        begins = np.unique(np.linspace(0, last_begin, n_windows).round().astype(np.int64))
+        positions = begins + np.arange(warm_up + n_steps)[:, None]
+        return cls(
+            torch.from_numpy(inputs[positions].astype(np.int64)),
+            torch.from_numpy(targets[positions].astype(np.int64)),
+            warm_up,
+        )
+
+    @property
+    def n_windows(self) -> int:
+        """Number of windows."""
+        return self.inputs.shape[1]
+
+
+@torch.no_grad()
+def warmed_up_state(
+    network: RecurrentNetwork, vectors: Tensor, windows: TextWindows
+) -> RecurrentState:
+    """Return the state of a network after the warm-up steps of all windows, with its dtype."""
+    zero = network.zero_state(windows.n_windows)
+    state = RecurrentState(
+        tuple(value.to(vectors.dtype) for value in zero.h),
+        tuple(value.to(vectors.dtype) for value in zero.c),
+    )
+    if not windows.warm_up:
+        return state
+    output: RecurrentState = network(vectors, windows.inputs[: windows.warm_up], state).state
+    return output
