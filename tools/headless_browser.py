@@ -230,8 +230,9 @@ def headless_browser(timeout: float = 30.0) -> Iterator[Browser]:
         flags = [*FLAGS, f"--user-data-dir={profile}"]
         if os.geteuid() == 0:  # the sandbox does not work for root
             flags.append("--no-sandbox")
-        # The browser reads from descriptor 3 and writes to descriptor 4.
-        shell = f'exec "$0" "$@" 3<&{to_browser[0]} 4>&{from_browser[1]}'
+        # The browser reads from descriptor 3 and writes to descriptor 4. Some shells only duplicate
+        # descriptors with one digit, so these are opened by their paths.
+        shell = f'exec "$0" "$@" 3</dev/fd/{to_browser[0]} 4>/dev/fd/{from_browser[1]}'
         process = subprocess.Popen(
             ["sh", "-c", shell, path, *flags],
             pass_fds=(to_browser[0], from_browser[1]),
