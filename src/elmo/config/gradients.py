@@ -9,7 +9,7 @@ from elmo.errors import ConfigError
 
 @dataclass(frozen=True)
 class GradientsConfig:
-    """Measure how far the gradients of a recurrent language model reach back in time.
+    """Measure how far the gradients of an RNN reach back in time.
 
     The page compares the trained model with its initial weights, and with other cells, forget
     biases and recurrent weights in networks of the same size. --json prints all numbers.
