@@ -62,6 +62,7 @@ def test_help_lists_commands_in_order_of_use_on_one_line_each():
     listed = elmo("--help").output.split("Commands:\n")[1].splitlines()
     assert [line.split()[0] for line in listed] == [
         *("demo", "embed", "download", "info", "convert", "task", "lm", "gradients"),
+        "find-units",
         *("vocab", "prepare", "pretrain", "finetune", "evaluate"),
     ]
     assert all(line.endswith(".") and not line.endswith("...") for line in listed)

@@ -28,6 +28,7 @@ from elmo.config.language_models import (
     LMTrainConfig,
 )
 from elmo.config.serialization import Preset, presets
+from elmo.config.units import FindUnitsConfig
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_flags import HIDDEN
 from elmo.tasks.registry.task_presets import task_presets
@@ -127,6 +128,9 @@ COMMANDS = {
         "elmo.lab.gradients.gradients_command:gradients",
         ("model", "text"),
         example="elmo gradients {} text.txt --out page.html",
+    ),
+    "find-units": Command(
+        FindUnitsConfig, "elmo.lab.units.find_units:find_units_command", ("model", "text")
     ),
     "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",), shows_threads=False),
     "prepare": Command(

@@ -389,6 +389,7 @@ class LMSampleConfig:
     Examples:
       elmo lm sample run --prompt "KING:" --temperature 0.8
       elmo lm sample run --prompt "KING:" --n 5 --length 200 --top-p 0.9 --seed 7
+      elmo lm sample run --prompt "KING:" --clamp 1:37=0.9
       elmo lm sample small-en --prompt "The old town" --length 40 --temperature 0.7
       elmo lm sample small-en --prompt "of the old town." --length 40 --direction backward
     """
@@ -406,6 +407,9 @@ class LMSampleConfig:
     """Number of texts. Each has its own random numbers; the first is that of --n 1."""
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     """Sampling."""
+    clamp: tuple[str, ...] = ()
+    """Set a hidden unit to a value at every step: layer:unit=value, or layer:unit:cell=value for
+    its cell. Layers and units begin at 0. Only for models of `elmo lm train`."""
     direction: Literal["forward", "backward"] = "forward"
     """backward: write from right to left. The prompt is then the end of the text, which begins
     after --stop."""

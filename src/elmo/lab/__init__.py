@@ -2,14 +2,28 @@
 
 from elmo.lazy import fetch
 
-__all__ = ["ElmoTextGenerator", "LanguageModel", "TextGenerator", "TextLoss", "gradient_flow"]
+__all__ = [
+    "ElmoTextGenerator",
+    "LanguageModel",
+    "TextGenerator",
+    "TextLoss",
+    "clamp_units",
+    "find_units",
+    "gradient_flow",
+    "read_traces",
+    "saturation",
+]
 
 _HOMES = {
     "ElmoTextGenerator": "elmo.lab.elmo_generation",
     "LanguageModel": "elmo.lab.recurrent_model",
     "TextGenerator": "elmo.lab.generation",
     "TextLoss": "elmo.lab.text_loss",
+    "clamp_units": "elmo.lab.units.clamp",
+    "find_units": "elmo.lab.units.find_units",
     "gradient_flow": "elmo.lab.gradients.gradient_flow",
+    "read_traces": "elmo.lab.units.read_traces",
+    "saturation": "elmo.lab.units.saturation",
 }
 
 

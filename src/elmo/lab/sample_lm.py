@@ -9,8 +9,10 @@ from elmo.errors import ConfigError
 from elmo.formats.load import read
 from elmo.kernels.device import default_device
 from elmo.lab.elmo_generation import ElmoTextGenerator
-from elmo.lab.generation import TextGenerator
+from elmo.lab.generation import StepwiseGenerator, TextGenerator
 from elmo.lab.recurrent_folder import is_model_folder, read_model
+from elmo.lab.recurrent_layer import RecurrentState
+from elmo.lab.units.clamp import Clamp, clamped_generator
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class SampleResult:
     """
 
     config: LMSampleConfig
-    generator: TextGenerator | ElmoTextGenerator
+    generator: StepwiseGenerator[RecurrentState] | ElmoTextGenerator
 
     def texts(self) -> list[str]:
         """Return all texts, written as one batch."""
@@ -76,7 +78,10 @@ def _line(text: str) -> str:
 def sample_lm(config: LMSampleConfig) -> SampleResult:
     """Load the model of the command; its text is written when the result is read."""
     device = config.device or default_device()
+    clamps = [Clamp.parse(clamp) for clamp in config.clamp]
     if not is_model_folder(Path(config.model)):
+        if clamps:
+            raise ConfigError("--clamp is only supported for models of elmo lm train. Omit it.")
         elmo = read(
             config.model, options=config.options, vocab=config.vocab, softmax=config.softmax
         )
@@ -90,4 +95,6 @@ def sample_lm(config: LMSampleConfig) -> SampleResult:
             "models."
         )
     model = read_model(config.model, device)
+    if clamps:
+        return SampleResult(config, clamped_generator(model.network, model.symbols, clamps))
     return SampleResult(config, TextGenerator(model.network, model.symbols))

@@ -16,7 +16,7 @@ from elmo.inference.engine import compile_kernels
 from elmo.kernels.device import move
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.kernels.torch_kernels import Kernels
-from elmo.lab.units.lstm_gates import lstm_gates
+from elmo.lab.units.gates import elmo_gates
 from elmo.lab.units.predictions import Predictions
 from elmo.lab.units.traces import Direction, Kind, Sentences, Track, UnitTraces
 from elmo.model.lstm import LSTMLayer, LSTMState, StepMask
@@ -166,7 +166,7 @@ class ElmoUnits:
                 ((hidden, _, _),) = kernels.lstm([call])
                 values = {"hidden": hidden}
                 if set(kinds) != {"hidden"}:
-                    values |= lstm_gates(call, hidden)
+                    values |= elmo_gates(call, hidden)
                 for name, value in values.items():
                     if name in kinds:
                         track = Track(depth, direction, cast(Kind, name))

@@ -7,12 +7,16 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from elmo.errors import InputError
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.lab.recurrent_folder import RecurrentModel
+from elmo.lab.recurrent_layer import RecurrentState
+from elmo.lab.recurrent_network import NetworkOutput, RecurrentNetwork
 from elmo.lab.symbols import Ids, Symbols
 from elmo.lab.text_bytes import utf8_bytes
+from elmo.lab.units.gates import call_gates
 from elmo.lab.units.predictions import Predictions
 from elmo.lab.units.traces import Kind, Sentences, Track, UnitTraces
 from elmo.text.tokenizer import replace_surrogates
@@ -41,15 +45,21 @@ def symbol_traces(
     n_before = int(symbols.end is not None)
     read = np.concatenate([[symbols.end], ids]) if n_before else ids
     state = network.zero_state(1)
+    has_gates = set(kinds) != {"hidden"}
+    # Only the reference kernel records Mogrifier gates, and it is slow.
+    is_recorded = network.config.network.mogrifier_rounds > 0
     recorded: dict[Track, list[Tensor]] = {}
     predictions = Predictions(partial(_piece, symbols), n_guesses)
     with exact_float32():
         for first in range(0, len(read), STEPS):
             part = torch.from_numpy(read[first : first + STEPS].astype(np.int64))
             index = part.to(vectors.device).unsqueeze(1)
-            output = network(vectors, index, state, record=set(kinds) != {"hidden"})
+            output = network(vectors, index, state, record=has_gates and is_recorded)
+            gates: Sequence[dict[str, Tensor]] = output.gates
+            if has_gates and not is_recorded:
+                gates = _gates(network, functional.embedding(index, vectors), state, output)
             state = output.state
-            for track, x in _layer_values(output.outputs, output.gates):
+            for track, x in _layer_values(output.outputs, gates):
                 if track.kind in kinds:
                     recorded.setdefault(track, []).append(x[:, 0].float().cpu())
             targets = read[first + 1 : first + STEPS + 1]
@@ -72,6 +82,19 @@ def symbol_traces(
 def _piece(symbols: Symbols, number: int) -> str:
     """Return the text of a symbol; the end of a line of words is a line break."""
     return "\n" if number == symbols.end else symbols.name(number)
+
+
+def _gates(
+    network: RecurrentNetwork, x: Tensor, state: RecurrentState, output: NetworkOutput
+) -> list[dict[str, Tensor]]:
+    """Return the gates of each layer of a segment, given its input and the state before it."""
+    gates: list[dict[str, Tensor]] = []
+    inputs = (x, *output.outputs[:-1])
+    for number, layer in enumerate(network.recurrent_layers()):
+        cell = state.c[number] if state.c else None
+        call = layer.call(inputs[number], state.h[number], cell)
+        gates.append(call_gates(call, output.outputs[number]))
+    return gates
 
 
 def _layer_values(

@@ -1,0 +1,75 @@
+"""Change of the loss of a language model when units are set to 0 or to their means."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from elmo.errors import InputError
+from elmo.kernels.exact_float32 import exact_float32
+from elmo.lab.recurrent_folder import RecurrentModel
+from elmo.lab.symbols import Ids
+from elmo.lab.text_loss import predictions
+from elmo.lab.units.clamp import Clamp, ClampedUnits, run_clamped
+
+# Symbols that are read at a time, to bound the memory.
+STEPS = 512
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Loss of a model while a unit is clamped.
+
+    Attributes:
+        clamp: The clamped unit.
+        bits: Bits per symbol with the clamp.
+        change: Difference to the bits without it.
+    """
+
+    clamp: Clamp
+    bits: float
+    change: float
+
+
+@torch.no_grad()
+def ablated_losses(model: RecurrentModel, ids: Ids, clamps: Sequence[Clamp]) -> list[Ablation]:
+    """Return the loss on a text for each clamp, one at a time.
+
+    All clamps are computed in one pass, each in its own batch row.
+
+    Args:
+        model: The language model.
+        ids: Symbols of the text, whose state begins at zero.
+        clamps: The clamps.
+
+    Raises:
+        ConfigError: The model does not have a unit.
+        InputError: The text has nothing to predict.
+    """
+    network = model.network
+    if len(ids) <= (model.symbols.end is None):
+        raise InputError("The text is too short to measure the loss.")
+    inputs, targets = predictions(ids, model.symbols)
+    rows: list[list[Clamp]] = [[], *([clamp] for clamp in clamps)]
+    units = ClampedUnits(network, rows)
+    vectors = network.input_vectors()
+    state = network.zero_state(len(rows))
+    total = torch.zeros(len(rows), dtype=torch.float64)
+    with exact_float32():
+        for first in range(0, len(targets), STEPS):
+            x, y = (
+                torch.from_numpy(array[first : first + STEPS].astype(np.int64))
+                .to(vectors.device)
+                .unsqueeze(1)
+                .expand(-1, len(rows))
+                for array in (inputs, targets)
+            )
+            hidden, state = run_clamped(network, vectors, x, state, units)
+            losses = network.losses(hidden.flatten(0, 1), y.flatten(), vectors)
+            total += losses.view(-1, len(rows)).double().sum(0).cpu()
+    bits = (total / len(targets) / np.log(2.0)).tolist()
+    return [
+        Ablation(clamp, value, value - bits[0])
+        for clamp, value in zip(clamps, bits[1:], strict=True)
+    ]

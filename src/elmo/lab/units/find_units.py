@@ -1,0 +1,224 @@
+"""`find_units` and its command: the units of a model that follow a property of a text."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from elmo.config.units import FindUnitsConfig
+from elmo.errors import ConfigError, InputError
+from elmo.formats.pretrained import Pretrained
+from elmo.lab.recurrent_folder import RecurrentModel
+from elmo.lab.units.ablation import ablated_losses
+from elmo.lab.units.clamp import Clamp
+from elmo.lab.units.found_units import FoundUnits, PropertyUnits
+from elmo.lab.units.property_labels import (
+    PropertyLabels,
+    number_labels,
+    read_numbers,
+    text_labels,
+)
+from elmo.lab.units.random_model import random_model
+from elmo.lab.units.read_traces import Model, Text, model_of, read_traces, text_of
+from elmo.lab.units.symbol_traces import text_pieces
+from elmo.lab.units.text_properties import PROPERTIES, pattern_property, text_property
+from elmo.lab.units.traces import Kind, Sentences, UnitTraces, check_kinds
+from elmo.lab.units.unit_search import UnitSearch, has_both_values
+from elmo.lab.units.word_properties import (
+    DEFAULT_PROPERTIES,
+    AnnotatedWord,
+    read_annotated_words,
+    word_property,
+)
+
+DEFAULT = FindUnitsConfig("", "")
+CONLLU = ".conllu"
+# Number of symbols on which the loss with clamped units is measured.
+ABLATION_POSITIONS = 5_000
+
+
+def find_units(
+    model: Model,
+    text: Text,
+    *,
+    builtin: str | Sequence[str] | None = None,
+    pattern: str | None = None,
+    labels: str | os.PathLike[str] | Sequence[float] | None = None,
+    kinds: str | Sequence[Kind] = DEFAULT.kinds,
+    n: int = DEFAULT.n,
+    max_positions: int = DEFAULT.max_positions,
+    shifts: int = DEFAULT.shifts,
+    random: bool = DEFAULT.random,
+    ablate: bool = DEFAULT.ablate,
+    seed: int = DEFAULT.seed,
+    device: str | torch.device | None = None,
+) -> FoundUnits:
+    """Find the units of a model that follow properties of a text.
+
+    Args:
+        model: Model, as in `read_traces`.
+        text: The text as a string, a `Path` of a text file or a CoNLL-U file, or a list of
+            sentences.
+        builtin: Names of built-in properties. Default: all, without `pattern` and `labels`.
+        pattern: Regular expression of a property.
+        labels: One number per position, or the path of a file with them.
+        kinds: Kinds of values to search.
+        n: Number of units per property.
+        max_positions: Maximum number of characters, bytes or words to read.
+        shifts: Number of shifted copies of the labels.
+        random: Whether to search in a network with random weights too.
+        ablate: Whether to measure the loss with the best unit set to 0 and to its mean.
+        seed: Seed of the shifts and of the random network.
+        device: Device of the computation. Default: cuda if available.
+
+    Raises:
+        ConfigError: An option is invalid.
+        InputError: The text or the labels cannot be used.
+    """
+    FindUnitsConfig("", "", n=n, max_positions=max_positions, shifts=shifts, seed=seed)
+    loaded = model_of(model, device)
+    if ablate and not isinstance(loaded, RecurrentModel):
+        raise ConfigError("ablate is only supported for models of elmo lm train.")
+    chosen = check_kinds(_names(kinds))
+    words = None
+    if isinstance(text, os.PathLike) and os.fspath(text).endswith(CONLLU):
+        words = read_annotated_words(Path(text))
+        text = [[word.form for word in sentence] for sentence in words]
+    content = text_of(text, loaded)
+
+    def read(network: RecurrentModel | Pretrained) -> UnitTraces:
+        return read_traces(
+            network, content, kinds=chosen, max_positions=max_positions, n_guesses=0, device=device
+        )
+
+    traces = read(loaded)
+    if not traces.values:
+        raise ConfigError(f"The model has no values of these kinds: {', '.join(chosen)}.")
+    properties = _properties(traces, words, builtin, pattern, labels)
+    search = UnitSearch(traces, properties[0].is_valid)
+    found = [
+        PropertyUnits(
+            name=item.name,
+            description=item.description,
+            is_boolean=item.is_boolean,
+            n_positions=len(search.parts[1]),
+            mean=float(item.values[search.parts[1]].mean()),
+            units=tuple(search.best(item, n)),
+            shifted=tuple(search.null_scores(item, shifts, seed).tolist()),
+        )
+        for item in properties
+    ]
+    if ablate:
+        assert isinstance(loaded, RecurrentModel)
+        found = _with_ablations(found, loaded, content, traces)
+    if random:
+        search = UnitSearch(read(random_model(loaded, seed)), properties[0].is_valid)
+        found = [
+            replace(units, random=search.best(item, 1)[0])
+            for units, item in zip(found, properties, strict=True)
+        ]
+    return FoundUnits(traces.unit, len(traces), traces.note, tuple(found))
+
+
+def find_units_command(config: FindUnitsConfig) -> FoundUnits:
+    """Run the command `find-units`."""
+    return find_units(
+        config.model,
+        Path(config.text),
+        builtin=config.builtin,
+        pattern=config.pattern,
+        labels=config.labels,
+        kinds=config.kinds,
+        n=config.n,
+        max_positions=config.max_positions,
+        shifts=config.shifts,
+        random=config.random,
+        ablate=config.ablate,
+        seed=config.seed,
+        device=config.device,
+    )
+
+
+def _names(names: str | Sequence[str]) -> list[str]:
+    """Return names that can be separated by commas."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return [name.strip() for name in parts if name.strip()]
+
+
+def _properties(
+    traces: UnitTraces,
+    words: Sequence[Sequence[AnnotatedWord]] | None,
+    builtin: str | Sequence[str] | None,
+    pattern: str | None,
+    labels: str | os.PathLike[str] | Sequence[float] | None,
+) -> list[PropertyLabels]:
+    """Return the labels of all chosen properties, at least one."""
+    is_default = builtin is None and pattern is None and labels is None
+    defaults = PROPERTIES if words is None else DEFAULT_PROPERTIES
+    names = list(defaults) if is_default else _names(builtin or ())
+    properties = [_builtin_labels(name, traces, words, is_default) for name in names]
+    chosen = [item for item in properties if item is not None]
+    if pattern is not None:
+        chosen.append(text_labels(pattern, pattern_property(pattern), traces))
+    if labels is not None:
+        if isinstance(labels, str | os.PathLike):
+            labels = read_numbers(Path(labels))
+        chosen.append(number_labels("labels", labels, traces))
+    if is_default:
+        chosen = [item for item in chosen if has_both_values(item)]
+    if not chosen:
+        raise InputError(
+            "No property varies in both parts of the text. Use a longer text."
+            if is_default
+            else "No property was given."
+        )
+    return chosen
+
+
+def _builtin_labels(
+    name: str,
+    traces: UnitTraces,
+    words: Sequence[Sequence[AnnotatedWord]] | None,
+    is_default: bool,
+) -> PropertyLabels | None:
+    """Return the labels of a built-in property; None for a default one that no word has."""
+    if words is None or name in PROPERTIES:
+        return text_labels(name, text_property(name), traces)
+    try:
+        values = word_property(name, words)
+    except ConfigError:
+        if is_default:
+            return None
+        raise
+    return number_labels(name, values.astype(float).tolist(), traces)
+
+
+def _with_ablations(
+    found: Sequence[PropertyUnits],
+    model: RecurrentModel,
+    text: str | Sentences,
+    traces: UnitTraces,
+) -> list[PropertyUnits]:
+    """Add the losses with the best units set to 0 and to their means, on the second half."""
+    _, ids, _ = text_pieces(text, model.symbols, len(traces))
+    half = len(ids) // 2
+    clamps: list[list[Clamp]] = []
+    for units in found:
+        best = units.units[0]
+        mean = float(traces.values[best.track][:half, best.unit].mean())
+        is_state = best.track.kind in ("hidden", "cell")
+        clamps.append(
+            [
+                Clamp(best.track.layer, best.unit, value, best.track.kind == "cell")
+                for value in (0.0, mean)
+                if is_state
+            ]
+        )
+    ids = ids[half : half + ABLATION_POSITIONS]
+    losses = iter(ablated_losses(model, ids, [clamp for pair in clamps for clamp in pair]))
+    return [
+        replace(units, ablations=tuple(next(losses) for _ in pair))
+        for units, pair in zip(found, clamps, strict=True)
+    ]

@@ -1,0 +1,139 @@
+"""Tests of clamped units in text generation and in the loss."""
+
+import pytest
+import torch
+from small_networks import TEXT, small_network
+
+from elmo.config.language_models import LMSampleConfig, SamplingConfig
+from elmo.errors import ConfigError, InputError
+from elmo.lab.generation import TextGenerator
+from elmo.lab.recurrent_folder import RecurrentModel, write_model
+from elmo.lab.recurrent_model import LanguageModel
+from elmo.lab.sample_lm import sample_lm
+from elmo.lab.symbol_text import text_part
+from elmo.lab.text_loss import text_loss
+from elmo.lab.units.ablation import ablated_losses
+from elmo.lab.units.clamp import Clamp, ClampedUnits, clamp_units, run_clamped
+
+CELLS = ["rnn", "gru", "lstm", "lstmp"]
+
+
+def make_model(**options):
+    network, symbols = small_network(**options)
+    return RecurrentModel(network, symbols, {})
+
+
+def segment(model):
+    network = model.network
+    ids = torch.from_numpy(model.symbols.encode(TEXT)).long()[:12].unsqueeze(1)
+    return network.input_vectors(), ids, network.zero_state(1)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_network_without_clamps_is_unchanged(cell):
+    model = make_model(cell=cell)
+    vectors, ids, state = segment(model)
+    expected = model.network(vectors, ids, state)
+    units = ClampedUnits(model.network, [[]])
+    hidden, last = run_clamped(model.network, vectors, ids, state, units)
+    torch.testing.assert_close(hidden, expected.hidden)
+    torch.testing.assert_close(last.h, expected.state.h)
+    torch.testing.assert_close(last.c, expected.state.c)
+
+
+def test_clamped_unit_is_read_by_next_layer_and_next_step():
+    model = make_model(cell="rnn")
+    vectors, ids, state = segment(model)
+    first, second = model.network.recurrent_layers()
+    units = ClampedUnits(model.network, [[Clamp(0, 3, 0.7)]])
+    hidden, _ = run_clamped(model.network, vectors, ids, state, units)
+    h, g = state.h
+    for step, symbol in enumerate(ids[:, 0]):
+        total = first.weight_ih @ vectors[symbol] + first.bias_ih
+        h = (total + first.weight_hh @ h.flatten() + first.bias_hh).tanh()
+        h[3] = 0.7
+        total = second.weight_ih @ h + second.bias_ih
+        g = (total + second.weight_hh @ g.flatten() + second.bias_hh).tanh()
+        torch.testing.assert_close(hidden[step, 0], g)
+
+
+def test_clamped_cell_is_replaced_after_each_step():
+    model = make_model(cell="lstm")
+    vectors, ids, state = segment(model)
+    units = ClampedUnits(model.network, [[Clamp(1, 2, -1.5, is_cell=True)]])
+    _, last = run_clamped(model.network, vectors, ids, state, units)
+    assert float(last.c[1][0, 2]) == -1.5
+    assert float(last.c[0][0, 2]) != -1.5
+
+
+def test_clamp_at_own_value_of_constant_unit_does_not_change_text():
+    model = make_model()
+    layer = model.network.recurrent_layers()[1]
+    # With an output gate of zero, the hidden state is always 0.
+    layer.bias_ih.data[3 * layer.hidden_dim + 4] = -1e4
+    generator = TextGenerator(model.network, model.symbols)
+    clamped = clamp_units(LanguageModel(model), ["1:4=0"])
+    assert clamped.sample("to", 40) == generator.sample("to", 40)
+    assert clamped.samples("to", 20, 2) == generator.samples("to", 20, 2)
+
+
+def test_losses_of_ablations_are_those_of_single_clamps():
+    model = make_model()
+    clamps = [Clamp(0, 1, 0.0), Clamp(1, 5, 2.0), Clamp(1, 5, 2.0, is_cell=True)]
+    part = text_part(TEXT, model.symbols)
+    results = ablated_losses(model, part.ids, clamps)
+    expected = text_loss(model.network, model.symbols, part, rows=1).bits_per_character
+    for result, clamp in zip(results, clamps, strict=True):
+        (single,) = ablated_losses(model, part.ids, [clamp])
+        assert result.clamp == clamp
+        assert result.bits == pytest.approx(single.bits, rel=1e-5)
+        assert result.bits - result.change == pytest.approx(expected, rel=1e-5)
+        assert result.change != 0
+    with pytest.raises(InputError, match="too short"):
+        ablated_losses(make_model(text="ab"), part.ids[:1], clamps)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_model(make_model(), tmp_path / "model")
+    return str(tmp_path / "model")
+
+
+def sampled(folder, *clamps, **options):
+    config = LMSampleConfig(
+        folder, "to be", sampling=SamplingConfig(length=40), clamp=clamps, device="cpu", **options
+    )
+    return str(sample_lm(config))
+
+
+def test_sample_command_clamps_units(folder):
+    model = LanguageModel.load(folder, device="cpu")
+    assert sampled(folder) == model.sample("to be", 40)
+    clamped = sampled(folder, "1:0=40", "0:3:cell=-2")
+    assert clamped == clamp_units(model, ["1:0=40", "0:3:cell=-2"]).sample("to be", 40)
+    assert clamped != sampled(folder)
+
+
+@pytest.mark.parametrize(
+    ("clamp", "message"),
+    [
+        ("1:2", "--clamp must be layer:unit=value"),
+        ("1:2=x", "--clamp must be layer:unit=value"),
+        ("1:2=nan", "--clamp must be layer:unit=value"),
+        ("2:0=1", "There is no layer 2"),
+        ("0:12=1", "Layer 0 has no unit 12 to clamp. Its units are 0 to 11"),
+    ],
+)
+def test_invalid_clamps_are_rejected(folder, clamp, message):
+    with pytest.raises(ConfigError, match=message):
+        sampled(folder, clamp)
+
+
+def test_cell_clamp_needs_cell():
+    with pytest.raises(ConfigError, match="gru cells has no cell state"):
+        clamp_units(LanguageModel(make_model(cell="gru")), ["0:1:cell=1"])
+
+
+def test_elmo_cannot_be_clamped():
+    with pytest.raises(ConfigError, match="--clamp is only supported for models of elmo lm train"):
+        sampled("small-en", "0:1=1")
