@@ -61,7 +61,7 @@ def test_help_of_every_command_shows_examples_and_all_fields():
 def test_help_lists_commands_in_order_of_use_on_one_line_each():
     listed = elmo("--help").output.split("Commands:\n")[1].splitlines()
     assert [line.split()[0] for line in listed] == [
-        *("demo", "embed", "download", "info", "convert", "task", "lm", "gradients"),
+        *("demo", "embed", "download", "info", "convert", "task", "lm", "explore", "gradients"),
         "find-units",
         *("vocab", "prepare", "pretrain", "finetune", "evaluate"),
     ]

@@ -10,6 +10,7 @@ import os
 import queue
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -42,6 +43,14 @@ KEYS = {
     "Tab": 9,
 }
 SHIFT = 8
+# Replaces itself by the browser, which reads from descriptor 3 and writes to descriptor 4.
+LAUNCHER = """
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def browser_path() -> str | None:
@@ -226,22 +235,20 @@ def headless_browser(timeout: float = 30.0) -> Iterator[Browser]:
     if path is None:
         raise RuntimeError("No Chromium is installed. On Debian: apt-get install chromium")
     to_browser, from_browser = os.pipe(), os.pipe()
+    ends = (to_browser[0], from_browser[1])
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         flags = [*FLAGS, f"--user-data-dir={profile}"]
         if os.geteuid() == 0:  # the sandbox does not work for root
             flags.append("--no-sandbox")
-        # The browser reads from descriptor 3 and writes to descriptor 4. Some shells only duplicate
-        # descriptors with one digit, so these are opened by their paths.
-        shell = f'exec "$0" "$@" 3</dev/fd/{to_browser[0]} 4>/dev/fd/{from_browser[1]}'
         process = subprocess.Popen(
-            ["sh", "-c", shell, path, *flags],
-            pass_fds=(to_browser[0], from_browser[1]),
+            [sys.executable, "-I", "-S", "-c", LAUNCHER, *map(str, ends), path, *flags],
+            pass_fds=ends,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        os.close(to_browser[0])
-        os.close(from_browser[1])
+        for end in ends:
+            os.close(end)
         browser = Browser(from_browser[0], to_browser[1], timeout)
         try:
             yield browser

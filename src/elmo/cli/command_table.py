@@ -27,6 +27,7 @@ from elmo.config.language_models import (
     LMSampleConfig,
     LMTrainConfig,
 )
+from elmo.config.look_inside import ExploreConfig
 from elmo.config.serialization import Preset, presets
 from elmo.config.units import FindUnitsConfig
 from elmo.tasks.registry.task_config import TaskConfig
@@ -122,6 +123,12 @@ COMMANDS = {
         presets={"preset": partial(presets, "language_models")},
         # The grid sets cell, depth and width.
         hidden=(*HIDDEN, "cell", "n_layers", "hidden_dim", "dry_run"),
+    ),
+    "explore": Command(
+        ExploreConfig,
+        "elmo.lab.explorer.explore_command:explore_text",
+        ("model", "text", "out"),
+        example="elmo explore {} text.txt --out page.html",
     ),
     "gradients": Command(
         GradientsConfig,

@@ -23,7 +23,7 @@ function decodeArray({ dtype, base64 }) {
 // has a contrast of at least 4.5 on all of them.
 const DIVERGING = {
   light: [[67, 147, 195], [255, 255, 255], [222, 108, 88]],
-  dark: [[33, 102, 172], [28, 31, 37], [178, 44, 55]],
+  dark: [[38, 112, 190], [28, 31, 37], [196, 58, 58]],
 };
 const PALETTE_CENTER = 127;
 
@@ -52,15 +52,22 @@ function followTheme(button, changed) {
   const set = (dark) => {
     root.dataset.theme = dark ? "dark" : "light";
     button.setAttribute("aria-pressed", String(dark));
+    cssColors.clear();
   };
   set(system.matches);
   system.addEventListener("change", () => { set(system.matches); changed(); });
   button.addEventListener("click", () => { set(!isDark()); changed(); });
 }
 
-/** Return the current value of a CSS variable. */
+const cssColors = new Map(); // of the current theme; computed styles are slow
+
+/** Return the current value of a CSS variable with a color. */
 function cssColor(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  if (!cssColors.has(name)) {
+    const style = getComputedStyle(document.documentElement);
+    cssColors.set(name, style.getPropertyValue(name).trim());
+  }
+  return cssColors.get(name);
 }
 
 /** Return a new element with attributes and children; strings become text, never HTML. */
@@ -90,7 +97,8 @@ function clearedCanvas(canvas, width, height) {
 /** Return text for use in SVG. */
 function escapeXml(text) {
   const names = { "<": "&lt;", ">": "&gt;", "&": "&amp;", '"': "&quot;" };
-  return text.replace(/[<>&"]/g, (c) => names[c]).replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "\ufffd");
+  const clean = text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|\p{Cs}/gu, "\ufffd");
+  return clean.replace(/[<>&"]/g, (c) => names[c]);
 }
 
 /** Offer a file for download. */

@@ -92,7 +92,8 @@ def build_page(
     script = "\n".join((page_resource(__package__, "common.js"), *scripts))
     script = f'\n"use strict";\n{{\n{script}\n}}\n'
     return _TEMPLATE.format(
-        title=html.escape(title),
+        # A path can have bytes that are not UTF-8.
+        title=html.escape(title.encode("utf-8", "replace").decode("utf-8")),
         policy=_POLICY.format(scripts=_hash(script), styles=_hash(style)),
         styles=f"<style>{style}</style>",
         content=content,

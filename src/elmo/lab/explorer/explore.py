@@ -1,0 +1,103 @@
+"""`explore`: a page that shows the units of a network over a text."""
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import torch
+
+from elmo.errors import ConfigError
+from elmo.lab.explorer.explorer_data import explorer_data
+from elmo.lab.pages.html_page import HtmlPage, build_page, page_resource
+from elmo.lab.units.read_traces import MAX_POSITIONS, N_GUESSES, Model, Text, read_traces
+from elmo.lab.units.traces import Kind, UnitTraces
+
+# In the order in which they use each other.
+_SCRIPTS = (
+    "source.js",
+    "text_view.js",
+    "plots.js",
+    "matching.js",
+    "picture.js",
+    "pane.js",
+    "details.js",
+    "unit_list.js",
+    "explorer.js",
+)
+
+
+def explore(
+    model: Model,
+    text: Text,
+    *,
+    compare: Model | None = None,
+    kinds: Collection[Kind] | None = None,
+    all_units: bool = False,
+    units: Collection[int] = (),
+    max_positions: int = MAX_POSITIONS,
+    n_guesses: int = N_GUESSES,
+    device: str | torch.device | None = None,
+) -> HtmlPage:
+    """Show the units of a network over a text as a page, which notebooks display.
+
+    Args:
+        model: Folder of `elmo lm train`; a name, folder or hub id of an ELMo model; a task model,
+            of which the ELMo is read; or a model in memory.
+        text: The text as a string, a `Path` of a text file, or a list of sentences, which are lists
+            of words.
+        compare: A second model, shown next to the first.
+        kinds: Kinds of values. Default: all that the model has.
+        all_units: Store all units. Default: those with the largest variance, about 6 MB.
+        units: Numbers of units that are stored in any case.
+        max_positions: Maximum number of characters, bytes or words.
+        n_guesses: Number of most likely pieces at each position. 0: neither guesses nor surprisal.
+        device: Device of the computation. Default: cuda if available.
+
+    Raises:
+        ConfigError: An option is invalid.
+        FormatError: A model cannot be read.
+        InputError: The text is empty or cannot be read.
+    """
+    traces: dict[str, UnitTraces] = {}
+    for each in (model, compare):
+        if each is not None:
+            traces[_new_name(each, traces)] = read_traces(
+                each,
+                text,
+                kinds=kinds,
+                max_positions=max_positions,
+                n_guesses=n_guesses,
+                device=device,
+            )
+    return explorer_page(traces, all_units=all_units, units=units)
+
+
+def explorer_page(
+    traces: Mapping[str, UnitTraces], *, all_units: bool = False, units: Collection[int] = ()
+) -> HtmlPage:
+    """Return the page of traces that were read before.
+
+    Args:
+        traces: Traces by the name of the model: one, or two to compare.
+        all_units: Store all units. Default: those with the largest variance, about 6 MB.
+        units: Numbers of units that are stored in any case.
+    """
+    for number in units:
+        if not any(0 <= number < v.shape[1] for t in traces.values() for v in t.values.values()):
+            raise ConfigError(f"There is no unit {number}. Units are counted from 0.")
+    html = build_page(
+        "Hidden units of " + " and ".join(traces),
+        page_resource(__package__, "explorer.html"),
+        [page_resource(__package__, "explorer.css")],
+        [page_resource(__package__, name) for name in _SCRIPTS],
+        explorer_data(traces, all_units=all_units, units=units),
+    )
+    return HtmlPage(html)
+
+
+def _new_name(model: Model, others: Collection[str]) -> str:
+    """Return a name of a model for people, different from those of the others."""
+    name = f"a {type(model).__name__}"
+    if isinstance(model, str | os.PathLike):
+        name = Path(model).as_posix()
+    return f"{name} (second)" if name in others else name

@@ -1,0 +1,137 @@
+// Drawings of the values of one unit: line plot, overview of the text, and histogram.
+
+const N_BINS = 33;
+
+/** Draw the values of the positions [first, end) as a line, with the pieces as labels. */
+function drawLine(canvas, track, index, [first, end], cursor) {
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  const context = clearedCanvas(canvas, width, height);
+  const [left, right, top, bottom] = [46, 8, 8, 20];
+  const [low, high] = track.range(index);
+  const count = end - first;
+  const step = (width - left - right) / Math.max(count, 1);
+  const x = (position) => left + (position - first + 0.5) * step;
+  const y = (value) => top + (high - value) / (high - low || 1) * (height - top - bottom);
+  const quiet = cssColor("--quiet");
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  for (const value of [low, (low + high) / 2, high]) {
+    context.fillStyle = cssColor("--line");
+    context.fillRect(left, Math.round(y(value)), width - left - right, 1);
+    context.fillStyle = quiet;
+    context.fillText(formatValue(value), left - 6, y(value));
+  }
+  // The line is drawn with short points between low and high color.
+  const gradient = context.createLinearGradient(0, y(high), 0, y(low));
+  gradient.addColorStop(0, cssColor("--high"));
+  gradient.addColorStop(0.5, quiet);
+  gradient.addColorStop(1, cssColor("--low"));
+  context.strokeStyle = gradient;
+  context.lineWidth = step > 3 ? 1.8 : 1;
+  context.lineJoin = "round";
+  context.beginPath();
+  for (let i = first; i < end; i++) context.lineTo(x(i), y(track.value(index, i)));
+  context.stroke();
+  if (step > 6) {
+    context.fillStyle = gradient;
+    for (let i = first; i < end; i++) {
+      context.beginPath();
+      context.arc(x(i), y(track.value(index, i)), 2.4, 0, 7);
+      context.fill();
+    }
+  }
+  drawPositionLabels(context, track.source, [first, end], x, height - bottom / 2, step);
+  if (cursor >= first && cursor < end) {
+    context.fillStyle = cssColor("--accent");
+    context.fillRect(x(cursor) - 0.75, top, 1.5, height - top - bottom);
+  }
+}
+
+/** Label positions with their pieces if all of them fit, else with round numbers. */
+function drawPositionLabels(context, source, [first, end], x, y, step) {
+  context.fillStyle = cssColor("--quiet");
+  context.textAlign = "center";
+  const widest = step < 9 ? Infinity : Math.max(...source.pieces.slice(first, end)
+    .map((piece) => context.measureText(visiblePiece(piece)).width));
+  if (widest + 2 <= step) {
+    for (let i = first; i < end; i++) context.fillText(visiblePiece(source.pieces[i]), x(i), y);
+    return;
+  }
+  const raw = 110 / step;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const interval = Math.max(1, power * [1, 2, 5, 10].find((factor) => factor * power >= raw));
+  for (let i = Math.ceil(first / interval) * interval; i < end; i += interval) {
+    context.fillText(i.toLocaleString("en"), x(i), y);
+  }
+  context.textAlign = "left";
+}
+
+/** Draw the mean color of each part of the text as a strip. */
+function drawStrip(canvas, row, colors, width, height) {
+  const context = clearedCanvas(canvas, width, height);
+  const columns = Math.max(1, Math.min(Math.round(width), row.length));
+  for (let column = 0; column < columns; column++) {
+    const first = Math.floor(column * row.length / columns);
+    const end = Math.max(first + 1, Math.floor((column + 1) * row.length / columns));
+    // Of long parts a sample is enough.
+    const stride = Math.max(1, (end - first) >> 4);
+    let [sum, count] = [0, 0];
+    for (let i = first; i < end; i += stride, count++) sum += row[i];
+    context.fillStyle = colors[127 + Math.round(sum / count)];
+    context.fillRect(column * width / columns, 0, width / columns + 0.5, height);
+  }
+  return context;
+}
+
+/** Draw the overview of the whole text, with a frame around the visible positions. */
+function drawOverview(canvas, row, colors, [first, end], marks) {
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  const context = drawStrip(canvas, row, colors, width, height);
+  context.fillStyle = cssColor("--accent");
+  for (const [from, to] of marks) {
+    context.fillRect(from / row.length * width, height - 3,
+      Math.max(2, (to - from) / row.length * width), 3);
+  }
+  context.strokeStyle = cssColor("--ink");
+  context.lineWidth = 1.5;
+  context.strokeRect(first / row.length * width + 0.75, 0.75,
+    Math.max(3, (end - first) / row.length * width - 1.5), height - 1.5);
+}
+
+/** Draw how often the unit has each value. */
+function drawHistogram(canvas, track, index, colors) {
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  const context = clearedCanvas(canvas, width, height);
+  const [low, high] = track.range(index);
+  const bins = new Array(N_BINS).fill(0);
+  const row = track.row(index);
+  const scale = track.scale[index] / 127;
+  for (const q of row) {
+    const share = (q * scale - low) / (high - low || 1);
+    bins[Math.max(0, Math.min(N_BINS - 1, Math.floor(share * N_BINS)))]++;
+  }
+  const most = Math.max(...bins);
+  const room = height - 16;
+  bins.forEach((count, i) => {
+    const value = low + (i + 0.5) / N_BINS * (high - low);
+    const q = scale ? Math.max(-127, Math.min(127, Math.round(value / scale))) : 0;
+    const x = i * width / N_BINS;
+    const tall = count ? Math.max(1.5, count / most * (room - 2)) : 0;
+    context.fillStyle = colors[127 + q];
+    context.fillRect(x + 0.5, room - tall, width / N_BINS - 1, tall);
+    context.strokeStyle = cssColor("--quiet");
+    context.lineWidth = 0.5;
+    if (tall) context.strokeRect(x + 0.5, room - tall, width / N_BINS - 1, tall);
+  });
+  context.fillStyle = cssColor("--line");
+  context.fillRect(0, room, width, 1);
+  context.fillStyle = cssColor("--quiet");
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "bottom";
+  [[low, "left", 0], [(low + high) / 2, "center", width / 2], [high, "right", width]].forEach(
+    ([value, align, x]) => {
+      context.textAlign = align;
+      context.fillText(formatValue(value), x, height);
+    });
+}

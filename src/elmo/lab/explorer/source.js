@@ -1,0 +1,134 @@
+// A model's values over the text: tracks (layer, direction, kind) with the values of their units.
+
+const KINDS = {
+  hidden: ["Hidden state", "what the layer passes on"],
+  cell: ["Cell state", "the memory of the layer"],
+  input: ["Input gate", "how much new content enters the memory (0 closed, 1 open)"],
+  forget: ["Forget gate", "how much of the memory is kept (0 none, 1 all)"],
+  output: ["Output gate", "how much of the memory is passed on (0 closed, 1 open)"],
+  candidate: ["Candidate", "new content that is offered to the memory"],
+  reset: ["Reset gate", "how much of the old state the new content sees (0 none, 1 all)"],
+  update: ["Update gate", "how much of the old state is kept or replaced"],
+};
+const GATES = new Set(["input", "forget", "output", "reset", "update"]);
+
+class Track {
+  constructor(record, source) {
+    Object.assign(this, { record, source, layer: record.layer, direction: record.direction });
+    this.kind = record.kind;
+    this.isGate = GATES.has(record.kind);
+    this.units = decodeArray(record.units);
+    for (const name of ["scale", "color_limit", "mean", "spread", "slowness"]) {
+      this[name] = decodeArray(record[name]);
+    }
+  }
+
+  /** The rows of all units, decoded when they are first needed. */
+  get values() {
+    this.decoded ??= decodeArray(this.record.values);
+    return this.decoded;
+  }
+
+  /** The stored integers of a unit, from -127 to 127. */
+  row(index) {
+    const n = this.source.length;
+    return this.values.subarray(index * n, (index + 1) * n);
+  }
+
+  value(index, position) {
+    return this.values[index * this.source.length + position] * this.scale[index] / 127;
+  }
+
+  /** Range of the values: 0 to 1 for gates, else symmetric around 0. */
+  range(index) {
+    return this.isGate ? [0, 1] : [-this.scale[index], this.scale[index]];
+  }
+
+  /** Range of the color scale. Rare larger values have the colors of its ends. */
+  colorRange(index) {
+    return this.isGate ? [0, 1] : [-this.color_limit[index], this.color_limit[index]];
+  }
+
+  /** Colors of the stored integers of a unit; that of q is at 127 + q. */
+  colors(index, palette) {
+    const scale = this.scale[index] / 127;
+    const [low, high] = this.colorRange(index);
+    return Array.from({ length: 255 }, (_, i) => {
+      const share = ((i - 127) * scale - low) / (high - low || 1);
+      return palette[Math.round(254 * Math.max(0, Math.min(1, share)))];
+    });
+  }
+
+  get name() {
+    const direction = this.source.directions.length > 1 ? `, ${this.direction}` : "";
+    return `${KINDS[this.kind][0].toLowerCase()}, layer ${this.layer}${direction}`;
+  }
+}
+
+class Source {
+  constructor(record) {
+    Object.assign(this, { name: record.name, note: record.note, unit: record.unit });
+    this.pieces = record.pieces;
+    this.length = record.pieces.length;
+    this.one = { characters: "character", bytes: "byte", words: "word" }[record.unit];
+    this.surprisal = record.surprisal && decodeArray(record.surprisal);
+    this.directions = [...new Set(record.tracks.map((track) => track.direction))];
+    this.layers = [...new Set(record.tracks.map((track) => track.layer))];
+    this.tracks = record.tracks.map((track) => new Track(track, this));
+    this.guessRecord = record.guesses;
+  }
+
+  /** The hidden states of the highest layer, forward. */
+  get defaultTrack() {
+    const forward = this.tracks.filter((track) => track.direction === "forward");
+    return forward.findLast((track) => track.kind === "hidden") ?? this.tracks.at(-1);
+  }
+
+  find(layer, direction, kind) {
+    return this.tracks.find((track) =>
+      track.layer === layer && track.direction === direction && track.kind === kind);
+  }
+
+  /** The most likely pieces at a position, as [text, probability]. */
+  guesses(position) {
+    const record = this.guessRecord;
+    if (!record) return [];
+    record.ids.decoded ??= decodeArray(record.ids);
+    record.probabilities.decoded ??= decodeArray(record.probabilities);
+    const count = record.ids.shape[1];
+    const result = [];
+    for (let i = position * count; i < (position + 1) * count; i++) {
+      const id = record.ids.decoded[i];
+      if (id >= 0) result.push([record.names[id], record.probabilities.decoded[i] / 65535]);
+    }
+    return result;
+  }
+
+  /** The text of some positions. */
+  text(first, end) {
+    const pieces = this.pieces.slice(first, end);
+    return this.unit === "words" ? pieces.join(" ") : pieces.join("");
+  }
+
+  get separator() {
+    return this.unit === "words" ? " " : "";
+  }
+}
+
+/** A piece as one sees it: white space and control characters get a sign or a number. */
+function visiblePiece(piece) {
+  const signs = { " ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍", "": "·" };
+  if (piece in signs) return signs[piece];
+  return piece.replace(/[\s\p{Cc}\p{Cs}]/gu,
+    (c) => signs[c] ?? `U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`);
+}
+
+function formatValue(value) {
+  const text = Math.abs(value) < 0.995 ? value.toFixed(2) : value.toPrecision(3);
+  return text.replace("-", "−");
+}
+
+function formatPercent(share) {
+  return share >= 0.0995 ? `${Math.round(100 * share)}%`
+    : share >= 0.001 ? `${(100 * share).toFixed(1)}%` : "<0.1%";
+}

@@ -1,0 +1,394 @@
+"""Tests of the explorer page in headless Chromium."""
+
+import json
+import re
+import time
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from explorer_traces import QUOTE_UNIT, TEXT, inside_quotes, quote_traces
+from headless_browser import SHIFT, browser_path, headless_browser
+
+from elmo.lab.explorer.explore import explorer_page
+from elmo.lab.pages.html_page import HtmlPage
+from elmo.lab.units.traces import Track, UnitTraces
+
+pytestmark = pytest.mark.skipif(
+    browser_path() is None, reason="needs Chromium (Debian: apt-get install chromium)"
+)
+HOSTILE = (
+    "</script><script>window.hacked=1</script>\n<img src=x onerror=window.hacked=2>\n"
+    "\"double\" 'single' `back` \\ ${1} <!-- & &amp; \u2028 \x00\x07\r\n"
+)
+RTL = "שלום עולם\nقال الرجل mixed 123\n"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with headless_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def downloads(browser, tmp_path):
+    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    return tmp_path
+
+
+class ExplorerTest:
+    """An open explorer page."""
+
+    def __init__(self, browser, path, fragment=""):
+        self.browser_page = browser.page(1300, 800)
+        self.path = path
+        self.browser_page.open(path, fragment)
+        self.js = self.browser_page.evaluate
+        self.settle()
+
+    def settle(self):
+        """Wait until the details, which are shown after the text, are up to date."""
+        self.js("new Promise((resolve) => setTimeout(resolve, 90))")
+
+    def text(self, selector):
+        return self.js(f"document.querySelector({json.dumps(selector)}).innerText")
+
+    def texts(self, selector):
+        return self.js(
+            f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => e.innerText)"
+        )
+
+    def point(self, position, share=0.5, pane=0):
+        """Return a point of the screen inside of a character."""
+        return self.js(
+            f"(() => {{ const view = explorer.panes[{pane}].view;"
+            f"const [, x, y, width] = view.box({position});"
+            "const body = view.body.getBoundingClientRect();"
+            f"return [body.left + x + {share} * width, body.top + y + view.lineHeight / 2]; }})()"
+        )
+
+    def hover(self, position, pane=0):
+        self.browser_page.mouse("mouseMoved", *self.point(position, pane=pane))
+
+    def drag(self, first, last):
+        start, end = self.point(first, 0.1), self.point(last, 0.9)
+        self.browser_page.mouse("mousePressed", *start, pressed=True)
+        self.browser_page.mouse("mouseMoved", *end, pressed=True)
+        self.browser_page.mouse("mouseReleased", *end)
+        self.settle()
+
+    def pixel(self, position, pane=0):
+        """Return the color of the canvas at the left edge of a character."""
+        return self.js(
+            f"(() => {{ const view = explorer.panes[{pane}].view;"
+            f"const [, x, y] = view.box({position});"
+            "return [...view.canvas.getContext('2d').getImageData(x + 2, y - view.top + 4, 1, 1)"
+            ".data].slice(0, 3); })()"
+        )
+
+    def units(self):
+        return [int(text) for text in self.texts("#unit-list li")]
+
+    def check(self):
+        """Check that there were no errors and that nothing was requested but the file."""
+        assert self.browser_page.errors() == []
+        requests = {url.partition("#")[0] for url in self.browser_page.requests()}
+        assert requests == {self.path.as_uri()}
+        self.browser_page.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Return a function that opens a page; at the end, errors and requests are checked."""
+    pages = []
+
+    def open_page(traces=None, fragment="", **options):
+        traces = traces if isinstance(traces, dict) else {"model": traces or quote_traces()}
+        path = explorer_page(traces, **options).save(tmp_path / f"page-{len(pages)}.html")
+        pages.append(ExplorerTest(browser, path, fragment))
+        return pages[-1]
+
+    yield open_page
+    for page in pages:
+        page.check()
+
+
+def test_text_is_colored_by_the_unit(opened):
+    page = opened(fragment=f"#layer=1&values=hidden&unit={QUOTE_UNIT}")
+    assert page.text(".unit-name") == f"Unit {QUOTE_UNIT}"
+    assert page.js("document.querySelector('.text-content').textContent") == TEXT.replace("\n", "")
+    inside = TEXT.index("good")
+    red, _, blue = page.pixel(inside)
+    assert red > blue + 50
+    red, _, blue = page.pixel(0)
+    assert blue > red + 20
+
+
+def test_page_starts_with_hidden_states_of_the_highest_layer(opened):
+    page = opened()
+    state = "(({layer, kind}) => [layer, kind])(explorer.panes[0].track)"
+    assert page.js(state) == [1, "hidden"]
+    assert page.texts(".layer option") == ["0 (lowest)", "1 (highest)"]
+    assert page.texts(".kind option") == ["hidden state", "cell state", "forget gate"]
+
+
+def test_selectors_change_layer_and_values_and_keep_the_unit(opened):
+    page = opened(fragment="#unit=7")
+    for name, value in (("layer", "0"), ("kind", "forget")):
+        page.js(
+            f"(() => {{ const s = document.querySelector('.{name}'); s.value = '{value}';"
+            "s.dispatchEvent(new Event('change')); })()"
+        )
+    assert page.js("(({layer, kind}) => [layer, kind])(explorer.panes[0].track)") == [0, "forget"]
+    assert page.text(".unit-name") == "Unit 7"
+    assert page.texts(".legend span")[::2] == ["0.00", "1.00"]
+
+
+def test_hover_shows_value_surprisal_and_guesses(opened):
+    page = opened(fragment=f"#unit={QUOTE_UNIT}")
+    page.hover(TEXT.index("good"))
+    tooltip = page.text("#tooltip")
+    assert "g character 9" in tooltip
+    assert f"Unit {QUOTE_UNIT}: 0.90" in tooltip
+    assert "2.00 bits" in tooltip
+    assert "25%" in tooltip
+    assert re.search(r"g\s+75%", tooltip)
+    page.hover(0)  # not predicted
+    assert "bits" not in page.text("#tooltip")
+    page.browser_page.mouse("mouseMoved", 2, 2)
+    assert page.js("document.getElementById('tooltip').hidden")
+
+
+def test_arrow_keys_move_through_the_units_of_the_list(opened):
+    page = opened()
+    order = page.units()
+    assert len(order) == 12
+    assert order[0] == QUOTE_UNIT  # the largest variance
+    for _ in range(2):
+        page.browser_page.press("ArrowDown")
+    assert page.text(".unit-name") == f"Unit {order[2]}"
+    page.browser_page.press("ArrowUp")
+    assert page.text(".unit-name") == f"Unit {order[1]}"
+    assert page.text("#unit-list [aria-selected=true]") == str(order[1])
+    active = page.js("document.getElementById('unit-list').getAttribute('aria-activedescendant')")
+    assert active == f"unit-{order[1]}"
+    assert page.text("#announcement") == f"Unit {order[1]}"
+
+
+def test_search_and_sorting_change_the_list(opened):
+    page = opened()
+    page.browser_page.press("/")
+    assert page.js("document.activeElement.id") == "search"
+    page.browser_page.press("1")
+    assert sorted(page.units()) == [1, 10, 11]
+    page.browser_page.press("1")
+    assert page.units() == [11]
+    assert page.text(".unit-name") == "Unit 11"
+    page.browser_page.press("9")
+    assert page.texts("#unit-list li") == ["No such unit."]
+    page.browser_page.press("Escape")
+    page.js(
+        "(() => { const s = document.getElementById('sort'); s.value = 'number';"
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+    assert page.units() == list(range(12))
+
+
+def test_selection_finds_the_quote_unit_and_the_other_quotes(opened):
+    page = opened(fragment="#unit=2")
+    first = TEXT.index("good morning")
+    page.drag(first, first + len("good morning") - 1)
+    assert page.text("#selected-text") == "good morning"
+    assert page.texts("#found-units li")[0].startswith(f"Unit {QUOTE_UNIT}")
+    assert "higher" in page.texts("#found-units li")[0]
+    parts = page.js("explorer.found.parts.map(({first, end}) => [first, end])")
+    inside = inside_quotes(TEXT)
+    # The quotes overlap the parts that were found.
+    for word in ("who was that", "come back soon"):
+        start = TEXT.index(word)
+        assert any(a < start + len(word) and b > start for a, b in parts)
+    best = [inside[a:b].mean() for a, b in parts[:2]]
+    assert min(best) > 0.7
+    page.browser_page.click("#found-units button")
+    assert page.text(".unit-name") == f"Unit {QUOTE_UNIT}"
+    page.browser_page.click("#clear-selection")
+    assert page.js("explorer.found") is None
+
+
+def test_selection_searches_all_layers_on_request(opened):
+    page = opened(fragment="#layer=0&values=cell")
+    first = TEXT.index("good morning")
+    page.drag(first, first + 11)
+    assert f"Unit {QUOTE_UNIT} (" not in page.text("#found-units")
+    page.js(
+        "(() => { const s = document.getElementById('scope'); s.value = 'all';"
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+    assert page.texts("#found-units li")[0].startswith(f"Unit {QUOTE_UNIT} (hidden state, layer 1)")
+    page.browser_page.click("#found-units button")
+    assert page.js("(({layer, kind}) => [layer, kind])(explorer.panes[0].track)") == [1, "hidden"]
+
+
+def test_selection_over_several_lines_includes_line_breaks(opened):
+    page = opened()
+    first = TEXT.index("left.")
+    page.drag(first, TEXT.index("spoke") + 4)
+    expected = "left.\nNobody spoke"
+    assert (
+        page.js("explorer.found.source.text(explorer.found.first, explorer.found.end)") == expected
+    )
+
+
+def test_keys_move_the_cursor_and_select(opened):
+    page = opened()
+    page.js("document.querySelector('.text-scroll').focus()")
+    for _ in range(3):
+        page.browser_page.press("ArrowRight")
+    assert page.js("explorer.panes[0].cursor") == 2
+    assert "character 2" in page.text("#announcement")
+    for _ in range(4):
+        page.browser_page.press("ArrowRight", SHIFT)
+    assert page.text("#selected-text") == TEXT[2:7]
+    page.browser_page.press("Escape")
+    assert page.js("explorer.found") is None
+    page.browser_page.press("End")
+    assert page.js("explorer.panes[0].cursor") == len(TEXT) - 1
+
+
+def test_contexts_show_extremes_and_jump_to_them(opened):
+    long = "".join(f"line {number} of a long text\n" for number in range(200)) + TEXT
+    page = opened(quote_traces(long), fragment=f"#unit={QUOTE_UNIT}")
+    page.settle()
+    assert '"' in page.texts("#highest li")[0]
+    assert page.js("document.querySelector('.text-scroll').scrollTop") == 0
+    page.browser_page.click("#highest button")
+    page.settle()
+    cursor = page.js("explorer.panes[0].cursor")
+    assert inside_quotes(long)[cursor]
+    first, end = page.js("explorer.panes[0].view.visible()")
+    assert first <= cursor < end
+    red, _, blue = page.pixel(cursor)
+    assert red > blue + 50
+
+
+def test_two_layers_are_compared(opened):
+    page = opened()
+    page.browser_page.click("#compare")
+    assert page.js("explorer.panes.map((pane) => pane.track.layer)") == [1, 0]
+    page.hover(20, pane=1)
+    assert page.js("explorer.panes.map((pane) => pane.cursor)") == [20, 20]
+    units = page.js("explorer.panes.map((pane) => pane.index)")
+    page.js("explorer.panes[1].element.querySelector('.next').click()")
+    changed = page.js("explorer.panes.map((pane) => pane.index)")
+    assert changed[0] == units[0]
+    assert changed[1] != units[1]
+    page.browser_page.click("#compare")
+    assert len(page.texts(".pane")) == 1
+
+
+def test_two_models_are_compared(opened):
+    words = TEXT.split()
+    values = np.random.default_rng(3).normal(size=(len(words), 4)).astype(np.float32)
+    other = UnitTraces(tuple(words), "words", {Track(0, "backward", "hidden"): values})
+    page = opened({"first": quote_traces(), "second": other})
+    assert page.js("explorer.panes.map((pane) => pane.source.name)") == ["first", "second"]
+    page.hover(3, pane=1)
+    assert page.js("explorer.panes.map((pane) => pane.cursor)") == [-1, 3]
+    assert f"{words[3]} word 3" in page.text("#tooltip")
+
+
+def downloaded(folder, pattern):
+    """Return the content of a downloaded file, which is empty until it is complete."""
+    end = time.monotonic() + 15
+    while time.monotonic() < end:
+        for path in folder.glob(pattern):
+            if content := path.read_bytes():
+                return content
+        time.sleep(0.02)
+    raise AssertionError(f"No {pattern} was downloaded.")
+
+
+def test_export_of_json_svg_and_png(opened, downloads):
+    page = opened(fragment=f"#unit={QUOTE_UNIT}")
+    name = f"unit-{QUOTE_UNIT}-layer-1-hidden"
+    page.drag(TEXT.index("good"), TEXT.index("good") + 3)
+    page.browser_page.click("#save-json")
+    data = json.loads(downloaded(downloads, f"{name}.json"))
+    (shown,) = data["shown"]
+    expected = np.where(inside_quotes(TEXT), 0.9, -0.3)
+    np.testing.assert_allclose(shown["values"], expected, atol=0.004)
+    assert "".join(shown["pieces"]) == TEXT
+    assert shown["surprisal_bits"][:2] == [None, 2.0]
+    assert data["selection"]["text"] == "good"
+    page.browser_page.click("#save-svg")
+    picture = ET.fromstring(downloaded(downloads, f"{name}.svg"))
+    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert TEXT.splitlines()[0] in texts
+    page.browser_page.click("#save-png")
+    png = downloaded(downloads, f"{name}.png")
+    assert png.startswith(b"\x89PNG")
+    assert int.from_bytes(png[16:20], "big") == 2 * int(picture.get("width"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [HOSTILE, RTL, "\ud800 lone", "x", "\n\n", "\t a\n", "é👩‍👧"],
+    ids=["markup", "right to left", "surrogate", "one", "empty lines", "tab", "clusters"],
+)
+def test_any_text_is_shown_and_exported(opened, downloads, text):
+    page = opened(quote_traces(text))
+    shown = page.js("document.querySelector('.text-content').textContent.length")
+    assert shown == len(text.replace("\n", "").encode("utf-16-le", "surrogatepass")) // 2
+    assert page.js("window.hacked") is None
+    assert page.js("document.querySelectorAll('img').length") == 0
+    for position in range(len(text)):
+        assert page.js(f"Boolean(explorer.panes[0].view.box({position}))")
+    page.hover(0)
+    page.browser_page.click("#save-svg")
+    ET.fromstring(downloaded(downloads, "*.svg"))
+    page.browser_page.click("#save-png")
+    assert downloaded(downloads, "*.png").startswith(b"\x89PNG")
+
+
+def test_right_to_left_lines_start_at_the_right(opened):
+    page = opened(quote_traces(RTL))
+    first, second = page.point(0), page.point(1)
+    assert first[0] > second[0]
+    assert page.js("getComputedStyle(document.querySelector('.line')).direction") == "rtl"
+
+
+def test_bytes_of_a_character_have_boxes_of_their_own(opened):
+    values = np.linspace(-1, 1, 4, dtype=np.float32)[:, None]
+    traces = UnitTraces(("a", "é", "", "b"), "bytes", {Track(0, "forward", "hidden"): values})
+    page = opened(traces)
+    boxes = page.js("[0, 1, 2, 3].map((i) => explorer.panes[0].view.box(i))")
+    assert [box[0] for box in boxes] == [0, 1, 2, 3]
+    assert boxes[1][1] < boxes[2][1]
+
+
+def test_dark_theme_changes_colors(opened):
+    page = opened()
+    light = page.pixel(0)
+    page.browser_page.click("#theme")
+    assert page.js("document.documentElement.dataset.theme") == "dark"
+    assert sum(page.pixel(0)) < sum(light)
+
+
+def test_page_states_units_that_are_not_stored(opened):
+    page = opened(quote_traces(note="The text was cut."), fragment="#unit=400")
+    assert page.text("#note").startswith("The text was cut. Unit 400 is not stored")
+
+
+def test_page_works_in_the_frame_of_a_notebook(browser, tmp_path):
+    sizes = []
+    for frame in ("", explorer_page({"model": quote_traces()})._repr_html_()):
+        path = HtmlPage(f"<!doctype html><body>{frame}").save(tmp_path / "notebook.html")
+        page = browser.page()
+        page.open(path)
+        time.sleep(0.4)
+        page.screenshot(tmp_path / "notebook.png")
+        sizes.append((tmp_path / "notebook.png").stat().st_size)
+        assert page.errors() == []
+        page.close()
+    # The picture of a page without its script has no text and no plots.
+    assert sizes[1] > sizes[0] + 30_000
