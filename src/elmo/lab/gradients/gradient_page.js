@@ -116,14 +116,15 @@ function drawCurves() {
 /** Shade the regions of vanished and exploded gradients. */
 function drawRegions(svg, y, top, right, base) {
   const regions = [
-    [y(1 / data.region_factor), base, `vanished: below 1/${data.region_factor}`, "--low", 16],
-    [TOP, y(data.region_factor), `exploded: above ${data.region_factor} x`, "--high", 16],
+    [y(1 / data.region_factor), base, `vanished: below 1/${data.region_factor}`, "--low", base - 8],
+    [TOP, y(data.region_factor), `exploded: above ${data.region_factor} x`, "--high", TOP + 16],
   ];
-  for (const [from, to, label, name, offset] of regions) {
+  for (const [from, to, label, name, height] of regions) {
     if (to - from < 4) continue;
     svg.append(draw("rect", { x: LEFT, y: from, width: right - LEFT, height: to - from,
       fill: cssColor(name), opacity: 0.13, class: "region" }));
-    if (to - from > 20) svg.append(text(right - 8, from + offset, label, { "text-anchor": "end" }));
+    // In these corners there are few curves.
+    if (to - from > 20) svg.append(text(LEFT + 8, height, label));
   }
 }
 
@@ -238,7 +239,7 @@ function drawRadii() {
 function drawClipping() {
   const limit = data.clip_norm;
   const rows = networks().map((network) => ({
-    name: `${network.name}`,
+    name: network.name,
     series: [{ values: network.clipping.before, hollow: true, shift: -6 },
       { values: network.clipping.after, shift: 6 }],
   }));
@@ -255,7 +256,7 @@ function drawClipping() {
     `${network.name}: ${Math.round(100 * network.clipping.share)} %`);
   element("clipping-text").textContent = limit
     ? `Circles: norm before clipping; dots: after clipping to ${limit}. ${number} segments of `
-      + `${batch} x ${steps}. Clipped: ${shares.join(", ")}.`
+      + `${batch} x ${steps}. Clipped: ${shares.join("; ")}.`
     : `No clipping. ${number} segments of ${batch} x ${steps}.`;
 }
 
