@@ -27,9 +27,8 @@ from elmo.config.language_models import (
     LMSampleConfig,
     LMTrainConfig,
 )
-from elmo.config.look_inside import ExploreConfig
+from elmo.config.look_inside import ExploreConfig, FindUnitsConfig
 from elmo.config.serialization import Preset, presets
-from elmo.config.units import FindUnitsConfig
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_flags import HIDDEN
 from elmo.tasks.registry.task_presets import task_presets
@@ -137,7 +136,9 @@ COMMANDS = {
         example="elmo gradients {} text.txt --out page.html",
     ),
     "find-units": Command(
-        FindUnitsConfig, "elmo.lab.units.find_units:find_units_command", ("model", "text")
+        FindUnitsConfig,
+        "elmo.lab.explorer.find_units_command:find_units_command",
+        ("model", "text"),
     ),
     "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",), shows_threads=False),
     "prepare": Command(

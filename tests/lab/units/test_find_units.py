@@ -9,11 +9,9 @@ from conftest import TINY
 from conftest import random_model as random_elmo
 from small_networks import TEXT, small_network
 
-from elmo.config.units import FindUnitsConfig
 from elmo.errors import ConfigError, InputError
 from elmo.lab import find_units
-from elmo.lab.recurrent_folder import RecurrentModel, write_model
-from elmo.lab.units.find_units import find_units_command
+from elmo.lab.recurrent_folder import RecurrentModel
 from elmo.lab.units.property_labels import number_labels, text_labels
 from elmo.lab.units.random_model import random_model
 from elmo.lab.units.read_traces import read_traces
@@ -153,15 +151,6 @@ def test_elmo_reads_words_of_conllu_file(tmp_path):
         find_units(model, path, builtin="noun", device="cpu")
     with pytest.raises(ConfigError, match="ablate is only supported"):
         find_units(model, path, ablate=True, device="cpu")
-
-
-def test_command_reads_folder_and_file(tmp_path):
-    write_model(make_model(), tmp_path / "model")
-    (tmp_path / "text.txt").write_text(LONG, encoding="utf-8")
-    config = FindUnitsConfig(
-        str(tmp_path / "model"), str(tmp_path / "text.txt"), builtin="digit", device="cpu"
-    )
-    assert find_units_command(config)["digit"].n_positions == len(LONG) // 2
 
 
 @pytest.mark.parametrize(

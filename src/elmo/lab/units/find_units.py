@@ -1,4 +1,4 @@
-"""`find_units` and its command: the units of a model that follow a property of a text."""
+"""`find_units`: the units of a model that follow a property of a text."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from elmo.config.units import FindUnitsConfig
+from elmo.config.look_inside import FindUnitsConfig
 from elmo.errors import ConfigError, InputError
 from elmo.formats.pretrained import Pretrained
 from elmo.lab.recurrent_folder import RecurrentModel
@@ -83,8 +83,7 @@ def find_units(
         raise ConfigError("ablate is only supported for models of elmo lm train.")
     chosen = check_kinds(_names(kinds))
     words = None
-    if isinstance(text, os.PathLike) and os.fspath(text).endswith(CONLLU):
-        words = read_annotated_words(Path(text))
+    if isinstance(text, os.PathLike) and (words := words_of_conllu(Path(text))) is not None:
         text = [[word.form for word in sentence] for sentence in words]
     content = text_of(text, loaded)
 
@@ -122,23 +121,9 @@ def find_units(
     return FoundUnits(traces.unit, len(traces), traces.note, tuple(found))
 
 
-def find_units_command(config: FindUnitsConfig) -> FoundUnits:
-    """Run the command `find-units`."""
-    return find_units(
-        config.model,
-        Path(config.text),
-        builtin=config.builtin,
-        pattern=config.pattern,
-        labels=config.labels,
-        kinds=config.kinds,
-        n=config.n,
-        max_positions=config.max_positions,
-        shifts=config.shifts,
-        random=config.random,
-        ablate=config.ablate,
-        seed=config.seed,
-        device=config.device,
-    )
+def words_of_conllu(path: Path) -> list[list[AnnotatedWord]] | None:
+    """Return the annotated words of a CoNLL-U file, or None if it is another file."""
+    return read_annotated_words(path) if path.suffix == CONLLU else None
 
 
 def _names(names: str | Sequence[str]) -> list[str]:

@@ -94,12 +94,14 @@ class FoundUnits:
         n_positions: Number of positions of the text that were read.
         note: What the user should know about the text.
         properties: The best units of each property.
+        page: Path of a page of `explore` that shows the units; empty without one.
     """
 
     unit: Unit
     n_positions: int
     note: str
     properties: tuple[PropertyUnits, ...]
+    page: str = ""
 
     def __getitem__(self, name: str) -> PropertyUnits:
         """Return the result of a property by its name."""
@@ -115,11 +117,23 @@ class FoundUnits:
             "positions": self.n_positions,
             "note": self.note,
             "properties": [found.to_dict() for found in self.properties],
+            "links": {found.name: self._link(found) for found in self.properties if self.page},
         }
+
+    def _link(self, found: PropertyUnits) -> str:
+        """Return the address of the best unit of a property within the page."""
+        track, unit = found.units[0].track, found.units[0].unit
+        return (
+            f"{self.page}#layer={track.layer}&direction={track.direction}&values={track.kind}"
+            f"&unit={unit}"
+        )
 
     def __str__(self) -> str:
         """Return a table of all properties."""
-        blocks = ["\n".join(found.lines(self.unit)) for found in self.properties]
+        blocks = []
+        for found in self.properties:
+            link = [f"  {self._link(found)}"] if self.page else []
+            blocks.append("\n".join([*found.lines(self.unit), *link]))
         note = f"{self.note} " if self.note else ""
         text = (
             f"{note}Units were chosen on the first half and scored on the second. The sign of a "
