@@ -12,6 +12,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import torch
+from headless_browser import browser_path, headless_browser
 from native_variants import VARIANTS, use
 from train_text import write_text
 
@@ -165,6 +166,15 @@ def models(tmp_path, monkeypatch):
     monkeypatch.setattr(bundled, "FOLDER", tmp_path / "bundled")
     (tmp_path / "bundled").mkdir()
     return tmp_path / "bundled"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Start headless Chromium, or skip the test where it is not installed."""
+    if browser_path() is None:
+        pytest.skip("needs Chromium (Debian: apt-get install chromium)")
+    with headless_browser() as browser:
+        yield browser
 
 
 @pytest.fixture

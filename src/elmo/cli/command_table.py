@@ -19,7 +19,6 @@ from elmo.config import (
     TaskPredictConfig,
     VocabConfig,
 )
-from elmo.config.gradients import GradientsConfig
 from elmo.config.language_models import (
     LMCompareConfig,
     LMEvaluateConfig,
@@ -27,7 +26,7 @@ from elmo.config.language_models import (
     LMSampleConfig,
     LMTrainConfig,
 )
-from elmo.config.look_inside import ExploreConfig, FindUnitsConfig
+from elmo.config.look_inside import ExploreConfig, FindUnitsConfig, GradientsConfig
 from elmo.config.serialization import Preset, presets
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_flags import HIDDEN

@@ -8,26 +8,17 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 from explorer_traces import QUOTE_UNIT, TEXT, inside_quotes, quote_traces
-from headless_browser import SHIFT, browser_path, headless_browser
+from headless_browser import SHIFT
 
 from elmo.lab.explorer.explore import explorer_page
 from elmo.lab.pages.html_page import HtmlPage
 from elmo.lab.units.traces import Track, UnitTraces
 
-pytestmark = pytest.mark.skipif(
-    browser_path() is None, reason="needs Chromium (Debian: apt-get install chromium)"
-)
 HOSTILE = (
     "</script><script>window.hacked=1</script>\n<img src=x onerror=window.hacked=2>\n"
     "\"double\" 'single' `back` \\ ${1} <!-- & &amp; \u2028 \x00\x07\r\n"
 )
 RTL = "שלום עולם\nقال الرجل mixed 123\n"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with headless_browser() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -5,18 +5,9 @@ import json
 import re
 
 import pytest
-from headless_browser import browser_path, headless_browser
 from small_flow import small_flow
 
 from elmo.lab.gradients.gradient_page import gradient_page
-
-needs_browser = pytest.mark.skipif(browser_path() is None, reason="Chromium is not installed")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with headless_browser() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -57,7 +48,6 @@ def test_page_escapes_names():
     assert "</script><script>alert" not in html
 
 
-@needs_browser
 def test_slider_moves_cursor_and_table(page):
     norms = small_flow()["lstm, trained"].curve().norms
     for step in (0, 7, 20):
@@ -74,7 +64,6 @@ def test_slider_moves_cursor_and_table(page):
     assert page.evaluate("document.getElementById('step-value').textContent") == "19"
 
 
-@needs_browser
 def test_panels_layers_and_scale_change_the_curves(page):
     n_networks = {title: len(names) for title, names in small_flow().panels.items()}
     for number, (title, count) in enumerate(n_networks.items(), start=1):
@@ -93,7 +82,6 @@ def test_panels_layers_and_scale_change_the_curves(page):
     assert page.evaluate("document.querySelectorAll('.curve').length") == gated
 
 
-@needs_browser
 def test_play_and_pause(page):
     page.click("#play")
     assert page.evaluate("document.getElementById('play').textContent") == "Pause"
@@ -108,7 +96,6 @@ def test_play_and_pause(page):
     assert page.evaluate("document.getElementById('step').value") == step
 
 
-@needs_browser
 def test_reduced_motion_plays_a_few_jumps(page):
     page.call(
         "Emulation.setEmulatedMedia",
@@ -119,7 +106,6 @@ def test_reduced_motion_plays_a_few_jumps(page):
     page.wait("Number(document.getElementById('step').value) === 2", timeout=3)
 
 
-@needs_browser
 def test_theme_button_changes_colors(page):
     def color():
         return page.evaluate("document.querySelector('.curve').getAttribute('stroke')")

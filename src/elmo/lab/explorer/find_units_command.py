@@ -5,9 +5,10 @@ from pathlib import Path
 
 from elmo.config.look_inside import FindUnitsConfig
 from elmo.lab.explorer.explore import explore
-from elmo.lab.units.find_units import find_units, words_of_conllu
+from elmo.lab.units.annotated_text import read_annotated_text
+from elmo.lab.units.find_units import find_units
 from elmo.lab.units.found_units import FoundUnits
-from elmo.lab.units.read_traces import MAX_POSITIONS, Text
+from elmo.lab.units.read_traces import MAX_POSITIONS
 
 
 def find_units_command(config: FindUnitsConfig) -> FoundUnits:
@@ -29,14 +30,9 @@ def find_units_command(config: FindUnitsConfig) -> FoundUnits:
     )
     if config.page is None:
         return found
-    path = Path(config.text)
-    words = words_of_conllu(path)
-    text: Text = path
-    if words is not None:
-        text = [[word.form for word in sentence] for sentence in words]
     page = explore(
         config.model,
-        text,
+        read_annotated_text(Path(config.text)).text,
         kinds=config.kinds,
         units={score.unit for item in found.properties for score in item.units},
         max_positions=min(config.max_positions, MAX_POSITIONS),

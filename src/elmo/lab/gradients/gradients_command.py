@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.config.gradients import GradientsConfig
+from elmo.config.look_inside import GradientsConfig
 from elmo.errors import ConfigError
 from elmo.lab.gradients.gradient_figure import draw_gradients
 from elmo.lab.gradients.gradient_flow import GradientFlow, measure

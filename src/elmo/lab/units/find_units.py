@@ -12,6 +12,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.formats.pretrained import Pretrained
 from elmo.lab.recurrent_folder import RecurrentModel
 from elmo.lab.units.ablation import ablated_losses
+from elmo.lab.units.annotated_text import read_annotated_text
 from elmo.lab.units.clamp import Clamp
 from elmo.lab.units.found_units import FoundUnits, PropertyUnits
 from elmo.lab.units.property_labels import (
@@ -29,12 +30,10 @@ from elmo.lab.units.unit_search import UnitSearch, has_both_values
 from elmo.lab.units.word_properties import (
     DEFAULT_PROPERTIES,
     AnnotatedWord,
-    read_annotated_words,
     word_property,
 )
 
 DEFAULT = FindUnitsConfig("", "")
-CONLLU = ".conllu"
 # Number of symbols on which the loss with clamped units is measured.
 ABLATION_POSITIONS = 5_000
 
@@ -82,10 +81,8 @@ def find_units(
     if ablate and not isinstance(loaded, RecurrentModel):
         raise ConfigError("ablate is only supported for models of elmo lm train.")
     chosen = check_kinds(_names(kinds))
-    words = None
-    if isinstance(text, os.PathLike) and (words := words_of_conllu(Path(text))) is not None:
-        text = [[word.form for word in sentence] for sentence in words]
-    content = text_of(text, loaded)
+    annotated = read_annotated_text(text)
+    content = text_of(annotated.text, loaded)
 
     def read(network: RecurrentModel | Pretrained) -> UnitTraces:
         return read_traces(
@@ -95,7 +92,7 @@ def find_units(
     traces = read(loaded)
     if not traces.values:
         raise ConfigError(f"The model has no values of these kinds: {', '.join(chosen)}.")
-    properties = _properties(traces, words, builtin, pattern, labels)
+    properties = _properties(traces, annotated.words, builtin, pattern, labels)
     search = UnitSearch(traces, properties[0].is_valid)
     found = [
         PropertyUnits(
@@ -119,11 +116,6 @@ def find_units(
             for units, item in zip(found, properties, strict=True)
         ]
     return FoundUnits(traces.unit, len(traces), traces.note, tuple(found))
-
-
-def words_of_conllu(path: Path) -> list[list[AnnotatedWord]] | None:
-    """Return the annotated words of a CoNLL-U file, or None if it is another file."""
-    return read_annotated_words(path) if path.suffix == CONLLU else None
 
 
 def _names(names: str | Sequence[str]) -> list[str]:

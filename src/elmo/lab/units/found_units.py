@@ -117,8 +117,15 @@ class FoundUnits:
             "positions": self.n_positions,
             "note": self.note,
             "properties": [found.to_dict() for found in self.properties],
-            "links": {found.name: self._link(found) for found in self.properties if self.page},
+            "links": self.links,
         }
+
+    @property
+    def links(self) -> dict[str, str]:
+        """Addresses of the best units within the page, by property; empty without a page."""
+        if not self.page:
+            return {}
+        return {found.name: self._link(found) for found in self.properties}
 
     def _link(self, found: PropertyUnits) -> str:
         """Return the address of the best unit of a property within the page."""
@@ -130,10 +137,13 @@ class FoundUnits:
 
     def __str__(self) -> str:
         """Return a table of all properties."""
+        links = self.links
         blocks = []
         for found in self.properties:
-            link = [f"  {self._link(found)}"] if self.page else []
-            blocks.append("\n".join([*found.lines(self.unit), *link]))
+            rows = found.lines(self.unit)
+            if found.name in links:
+                rows.append(f"  {links[found.name]}")
+            blocks.append("\n".join(rows))
         note = f"{self.note} " if self.note else ""
         text = (
             f"{note}Units were chosen on the first half and scored on the second. The sign of a "
