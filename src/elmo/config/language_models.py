@@ -409,7 +409,7 @@ class LMSampleConfig:
     """Sampling."""
     clamp: tuple[str, ...] = ()
     """Set a hidden unit to a value at every step: layer:unit=value, or layer:unit:cell=value for
-    its cell. Layers and units begin at 0. Only for models of `elmo lm train`."""
+    its cell. Layers and units begin at 0. For an ELMo model, they are those of --direction."""
     direction: Literal["forward", "backward"] = "forward"
     """backward: write from right to left. The prompt is then the end of the text, which begins
     after --stop."""

@@ -110,7 +110,7 @@ class FindUnitsConfig:
     """Also search in a network with random weights."""
     ablate: bool = False
     """Measure the change in bits per symbol if the best unit of each property is set to 0 or to its
-    mean. Only for models of `elmo lm train`."""
+    mean. An ELMo model needs a softmax; the loss is that of the unit's direction."""
     seed: int = 1
     """Seed of the shifts and of the random network."""
     device: str | None = None

@@ -20,7 +20,7 @@ _HOMES = {
     "LanguageModel": "elmo.lab.recurrent_model",
     "TextGenerator": "elmo.lab.generation",
     "TextLoss": "elmo.lab.text_loss",
-    "clamp_units": "elmo.lab.units.clamp",
+    "clamp_units": "elmo.lab.units.clamp_units",
     "explore": "elmo.lab.explorer.explore",
     "find_units": "elmo.lab.units.find_units",
     "gradient_flow": "elmo.lab.gradients.gradient_flow",

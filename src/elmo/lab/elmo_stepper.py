@@ -73,7 +73,7 @@ class ElmoStepper:
         ids = model.vocabulary.ids
         self.border = ids[END_TOKEN if is_forward else BEGIN_TOKEN]
         self.excluded = (ids[UNKNOWN], ids[BEGIN_TOKEN if is_forward else END_TOKEN])
-        self._kernels = compile_kernels(network.bilm.named_parameters())
+        self.kernels = compile_kernels(network.bilm.named_parameters())
         self._mapper = token_mapper(model.config, model.characters, model.words)
         self._ids = dict(ids)
         self._words = list(model.vocabulary.words)
@@ -105,18 +105,35 @@ class ElmoStepper:
     @torch.no_grad()
     def read(self, ids: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """Read words, (time, n), in the order of the direction; see `StepwiseModel.read`."""
-        n_steps, n_rows = ids.shape
+        outputs, state = self.hidden(ids, state)
+        if isinstance(self.softmax, nn.AdaptiveLogSoftmaxWithLoss):
+            return self.softmax.log_prob(outputs[-1]), state
+        return functional.log_softmax(self.softmax(outputs[-1]), dim=-1), state
+
+    @torch.no_grad()
+    def hidden(self, ids: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        """Read words, (time, n), and return the input of the softmax, (time, n, dim)."""
         distinct, index = torch.unique(ids, return_inverse=True)
         table = self._token_vectors(distinct.tolist())
         resets = (ids == self.border).to(self.device) if self.resets else None
+        return self.run(functional.embedding(index.to(self.device), table), resets, state)
+
+    def run(self, x: Tensor, resets: Tensor | None, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        """Run all layers.
+
+        Args:
+            x: Token vectors, (time, n, dim).
+            resets: Whether a sentence begins with a zero state at each position, (time, n).
+            state: State before the first position.
+
+        Returns:
+            Output of the last layer, (time, n, dim), and the state after the last position.
+        """
+        n_steps, n_rows = x.shape[:2]
         mask = torch.ones(n_steps, n_rows, dtype=torch.bool, device=self.device)
-        x = functional.embedding(index.to(self.device), table)
         call = StackCall(self.stack, x, StepMask(mask, [n_rows] * n_steps, resets), reverse=False)
-        (outputs,), state = run_stacks([call], state, kernels=self._kernels)
-        hidden = outputs[-1][-1]
-        if isinstance(self.softmax, nn.AdaptiveLogSoftmaxWithLoss):
-            return self.softmax.log_prob(hidden), state
-        return functional.log_softmax(self.softmax(hidden), dim=-1), state
+        (outputs,), state = run_stacks([call], state, kernels=self.kernels)
+        return outputs[-1], state
 
     def step(self, ids: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """Read one word of each row, (n,)."""
@@ -133,6 +150,6 @@ class ElmoStepper:
             if self.border in new:
                 rows[new.index(self.border)] = self._first_row
             tensor = torch.from_numpy(rows).to(self.device)
-            vectors = self.encoder(tensor, kernels=self._kernels)
+            vectors = self.encoder(tensor, kernels=self.kernels)
             self._vectors.update(zip(new, vectors.unbind(), strict=True))
         return torch.stack([self._vectors[number] for number in ids])

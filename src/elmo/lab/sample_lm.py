@@ -12,7 +12,10 @@ from elmo.lab.elmo_generation import ElmoTextGenerator
 from elmo.lab.generation import StepwiseGenerator, TextGenerator
 from elmo.lab.recurrent_folder import is_model_folder, read_model
 from elmo.lab.recurrent_layer import RecurrentState
-from elmo.lab.units.clamp import Clamp, clamped_generator
+from elmo.lab.units.clamp import parse_clamps
+from elmo.lab.units.clamped_elmo import clamped_elmo_generator
+from elmo.lab.units.clamped_recurrent import clamped_generator
+from elmo.model.lstm import LSTMState
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class SampleResult:
     """
 
     config: LMSampleConfig
-    generator: StepwiseGenerator[RecurrentState] | ElmoTextGenerator
+    generator: StepwiseGenerator[RecurrentState] | StepwiseGenerator[LSTMState]
 
     def texts(self) -> list[str]:
         """Return all texts, written as one batch."""
@@ -78,13 +81,15 @@ def _line(text: str) -> str:
 def sample_lm(config: LMSampleConfig) -> SampleResult:
     """Load the model of the command; its text is written when the result is read."""
     device = config.device or default_device()
-    clamps = [Clamp.parse(clamp) for clamp in config.clamp]
+    clamps = parse_clamps(config.clamp)
     if not is_model_folder(Path(config.model)):
-        if clamps:
-            raise ConfigError("--clamp is only supported for models of elmo lm train. Omit it.")
         elmo = read(
             config.model, options=config.options, vocab=config.vocab, softmax=config.softmax
         )
+        if clamps:
+            return SampleResult(
+                config, clamped_elmo_generator(elmo, clamps, config.direction, device)
+            )
         return SampleResult(config, ElmoTextGenerator(elmo, config.direction, device))
     for name in ("options", "vocab", "softmax"):
         if getattr(config, name) is not None:

@@ -13,7 +13,9 @@ from elmo.lab.sample_lm import sample_lm
 from elmo.lab.symbol_text import text_part
 from elmo.lab.text_loss import text_loss
 from elmo.lab.units.ablation import ablated_losses
-from elmo.lab.units.clamp import Clamp, ClampedUnits, clamp_units, run_clamped
+from elmo.lab.units.clamp import Clamp
+from elmo.lab.units.clamp_units import clamp_units
+from elmo.lab.units.clamped_recurrent import clamped_units, run_clamped
 
 CELLS = ["rnn", "gru", "lstm", "lstmp"]
 
@@ -34,7 +36,7 @@ def test_network_without_clamps_is_unchanged(cell):
     model = make_model(cell=cell)
     vectors, ids, state = segment(model)
     expected = model.network(vectors, ids, state)
-    units = ClampedUnits(model.network, [[]])
+    units = clamped_units(model.network, [[]])
     hidden, last = run_clamped(model.network, vectors, ids, state, units)
     torch.testing.assert_close(hidden, expected.hidden)
     torch.testing.assert_close(last.h, expected.state.h)
@@ -45,7 +47,7 @@ def test_clamped_unit_is_read_by_next_layer_and_next_step():
     model = make_model(cell="rnn")
     vectors, ids, state = segment(model)
     first, second = model.network.recurrent_layers()
-    units = ClampedUnits(model.network, [[Clamp(0, 3, 0.7)]])
+    units = clamped_units(model.network, [[Clamp(0, 3, 0.7)]])
     hidden, _ = run_clamped(model.network, vectors, ids, state, units)
     h, g = state.h
     for step, symbol in enumerate(ids[:, 0]):
@@ -60,7 +62,7 @@ def test_clamped_unit_is_read_by_next_layer_and_next_step():
 def test_clamped_cell_is_replaced_after_each_step():
     model = make_model(cell="lstm")
     vectors, ids, state = segment(model)
-    units = ClampedUnits(model.network, [[Clamp(1, 2, -1.5, is_cell=True)]])
+    units = clamped_units(model.network, [[Clamp(1, 2, -1.5, is_cell=True)]])
     _, last = run_clamped(model.network, vectors, ids, state, units)
     assert float(last.c[1][0, 2]) == -1.5
     assert float(last.c[0][0, 2]) != -1.5
@@ -134,6 +136,6 @@ def test_cell_clamp_needs_cell():
         clamp_units(LanguageModel(make_model(cell="gru")), ["0:1:cell=1"])
 
 
-def test_elmo_cannot_be_clamped():
-    with pytest.raises(ConfigError, match="--clamp is only supported for models of elmo lm train"):
-        sampled("small-en", "0:1=1")
+def test_language_model_has_no_backward_direction():
+    with pytest.raises(ConfigError, match="direction must be forward"):
+        clamp_units(LanguageModel(make_model()), [], direction="backward")

@@ -1,4 +1,4 @@
-"""Clamped units: units of a recurrent language model that are set to a value at every step."""
+"""Clamped units: units of a recurrent network that are set to a value at every step."""
 
 import math
 import re
@@ -9,16 +9,23 @@ import torch
 from torch import Tensor
 
 from elmo.errors import ConfigError
-from elmo.kernels.recurrent_kernels import run_recurrent
-from elmo.lab.generation import StepwiseGenerator
-from elmo.lab.recurrent_layer import RecurrentState
-from elmo.lab.recurrent_model import LanguageModel
-from elmo.lab.recurrent_network import RecurrentNetwork
-from elmo.lab.recurrent_stepper import RecurrentStepper
-from elmo.lab.symbol_codec import SymbolCodec
-from elmo.lab.symbols import Symbols
 
 _CLAMP = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*(:\s*cell\s*)?=\s*(\S+)\s*")
+
+
+@dataclass(frozen=True)
+class LayerSizes:
+    """Numbers of units of the layers of a network, in one direction.
+
+    Attributes:
+        cell: Name of the recurrent cell.
+        hidden_states: Number of hidden states of each layer.
+        cell_states: Number of cell states of each layer; empty for cells without them.
+    """
+
+    cell: str
+    hidden_states: Sequence[int]
+    cell_states: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -55,20 +62,17 @@ class Clamp:
             )
         return cls(int(match[1]), int(match[2]), value, match[3] is not None)
 
-    def check(self, network: RecurrentNetwork) -> None:
+    def check(self, sizes: LayerSizes) -> None:
         """Raise an error if a network does not have the unit."""
-        layers = network.recurrent_layers()
-        if self.layer >= len(layers):
+        n_layers = len(sizes.hidden_states)
+        if self.layer >= n_layers:
             raise ConfigError(
                 f"There is no layer {self.layer} to clamp. The model has the layers 0 to "
-                f"{len(layers) - 1}."
+                f"{n_layers - 1}."
             )
-        if self.is_cell and network.config.network.cell not in ("lstm", "lstmp"):
-            raise ConfigError(
-                f"A model with {network.config.network.cell} cells has no cell state."
-            )
-        layer = layers[self.layer]
-        width = layer.hidden_dim if self.is_cell else layer.output_dim
+        if self.is_cell and not sizes.cell_states:
+            raise ConfigError(f"A model with {sizes.cell} cells has no cell state.")
+        width = (sizes.cell_states if self.is_cell else sizes.hidden_states)[self.layer]
         if self.unit >= width:
             raise ConfigError(
                 f"Layer {self.layer} has no unit {self.unit} to clamp. Its units are 0 to "
@@ -79,24 +83,29 @@ class Clamp:
 class ClampedUnits:
     """The clamps of each row of a batch, as masks and values of each layer."""
 
-    def __init__(self, network: RecurrentNetwork, rows: Sequence[Sequence[Clamp]]) -> None:
+    def __init__(
+        self, sizes: LayerSizes, rows: Sequence[Sequence[Clamp]], device: torch.device
+    ) -> None:
         """Create the masks.
 
         Args:
-            network: The network.
+            sizes: Numbers of units of the network.
             rows: Clamps of each batch row. A single row is used for batches of any size.
+            device: Device of the network.
 
         Raises:
             ConfigError: The network does not have a unit.
         """
-        state = network.zero_state(len(rows))
-        self._values = [state.h, state.c]
+        self._values = [
+            [torch.zeros(len(rows), width, device=device) for width in widths]
+            for widths in (sizes.hidden_states, sizes.cell_states)
+        ]
         self._masks = [
             [torch.zeros_like(x, dtype=torch.bool) for x in part] for part in self._values
         ]
         for row, clamps in enumerate(rows):
             for clamp in clamps:
-                clamp.check(network)
+                clamp.check(sizes)
                 self._values[clamp.is_cell][clamp.layer][row, clamp.unit] = clamp.value
                 self._masks[clamp.is_cell][clamp.layer][row, clamp.unit] = True
 
@@ -109,76 +118,6 @@ class ClampedUnits:
         return torch.where(self._masks[1][layer], self._values[1][layer].to(c.dtype), c)
 
 
-def run_clamped(
-    network: RecurrentNetwork,
-    vectors: Tensor,
-    index: Tensor,
-    state: RecurrentState,
-    units: ClampedUnits,
-) -> tuple[Tensor, RecurrentState]:
-    """Run a network step by step, and clamp units between the steps and layers.
-
-    Args:
-        network: The network, in evaluation mode.
-        vectors: Input vectors of all symbols.
-        index: Symbols, (time, batch).
-        state: State before the first step.
-        units: The clamped units.
-
-    Returns:
-        Output of the last layer, (time, batch, dim), and the state after the last step.
-    """
-    outputs: list[Tensor] = []
-    for symbols in index:
-        x = torch.nn.functional.embedding(symbols, vectors).unsqueeze(0)
-        h: list[Tensor] = []
-        c: list[Tensor] = []
-        for number, layer in enumerate(network.recurrent_layers()):
-            before = state.c[number] if state.c else None
-            result = run_recurrent(layer.call(x, state.h[number], before), network.kernel)
-            x = units.hidden(number, result.output)
-            h.append(x[0])
-            if result.c is not None:
-                c.append(units.cell(number, result.c))
-        state = RecurrentState(tuple(h), tuple(c))
-        outputs.append(x)
-    return torch.cat(outputs), state
-
-
-class ClampedStepper(RecurrentStepper):
-    """A recurrent network with clamped units as a `StepwiseModel`."""
-
-    def __init__(self, network: RecurrentNetwork, clamps: Sequence[Clamp]) -> None:
-        """Set the clamps, which apply to all rows."""
-        super().__init__(network)
-        self.units = ClampedUnits(network, [clamps])
-
-    @torch.no_grad()
-    def read(self, ids: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Read symbols, (time, n); see `StepwiseModel.read`."""
-        ids = ids.to(self.vectors.device)
-        hidden, state = run_clamped(self.network, self.vectors, ids, state, self.units)
-        return self.network.log_probabilities(hidden[-1], self.vectors), state
-
-
-def clamped_generator(
-    network: RecurrentNetwork, symbols: Symbols, clamps: Sequence[Clamp]
-) -> StepwiseGenerator[RecurrentState]:
-    """Return a generator that writes text with clamped units; see `clamp_units`."""
-    return StepwiseGenerator(ClampedStepper(network, clamps), SymbolCodec(symbols))
-
-
-def clamp_units(
-    model: LanguageModel, clamps: Sequence[str | Clamp]
-) -> StepwiseGenerator[RecurrentState]:
-    """Return a generator that writes text with clamped units.
-
-    Args:
-        model: The language model.
-        clamps: Clamps, such as "1:37=0.5" for unit 37 of layer 1; layers and units begin at 0.
-
-    Raises:
-        ConfigError: A clamp is invalid, or the model does not have the unit.
-    """
-    parsed = [Clamp.parse(clamp) if isinstance(clamp, str) else clamp for clamp in clamps]
-    return clamped_generator(model.network, model.symbols, parsed)
+def parse_clamps(clamps: Sequence[str | Clamp]) -> list[Clamp]:
+    """Parse the clamps that are given as texts."""
+    return [Clamp.parse(clamp) if isinstance(clamp, str) else clamp for clamp in clamps]

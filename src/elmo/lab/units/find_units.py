@@ -11,9 +11,7 @@ from elmo.config.look_inside import FindUnitsConfig
 from elmo.errors import ConfigError, InputError
 from elmo.formats.pretrained import Pretrained
 from elmo.lab.recurrent_folder import RecurrentModel
-from elmo.lab.units.ablation import ablated_losses
 from elmo.lab.units.annotated_text import read_annotated_text
-from elmo.lab.units.clamp import Clamp
 from elmo.lab.units.found_units import FoundUnits, PropertyUnits
 from elmo.lab.units.property_labels import (
     PropertyLabels,
@@ -23,9 +21,9 @@ from elmo.lab.units.property_labels import (
 )
 from elmo.lab.units.random_model import random_model
 from elmo.lab.units.read_traces import Model, Text, model_of, read_traces, text_of
-from elmo.lab.units.symbol_traces import text_pieces
 from elmo.lab.units.text_properties import PROPERTIES, pattern_property, text_property
-from elmo.lab.units.traces import Kind, Sentences, UnitTraces, check_kinds
+from elmo.lab.units.traces import Kind, UnitTraces, check_kinds
+from elmo.lab.units.unit_ablations import require_language_model, with_ablations
 from elmo.lab.units.unit_search import UnitSearch, has_both_values
 from elmo.lab.units.word_properties import (
     DEFAULT_PROPERTIES,
@@ -34,8 +32,6 @@ from elmo.lab.units.word_properties import (
 )
 
 DEFAULT = FindUnitsConfig("", "")
-# Number of symbols on which the loss with clamped units is measured.
-ABLATION_POSITIONS = 5_000
 
 
 def find_units(
@@ -78,8 +74,8 @@ def find_units(
     """
     FindUnitsConfig("", "", n=n, max_positions=max_positions, shifts=shifts, seed=seed)
     loaded = model_of(model, device)
-    if ablate and not isinstance(loaded, RecurrentModel):
-        raise ConfigError("ablate is only supported for models of elmo lm train.")
+    if ablate:
+        require_language_model(loaded)
     chosen = check_kinds(_names(kinds))
     annotated = read_annotated_text(text)
     content = text_of(annotated.text, loaded)
@@ -107,8 +103,7 @@ def find_units(
         for item in properties
     ]
     if ablate:
-        assert isinstance(loaded, RecurrentModel)
-        found = _with_ablations(found, loaded, content, traces)
+        found = with_ablations(found, loaded, content, traces, device)
     if random:
         search = UnitSearch(read(random_model(loaded, seed)), properties[0].is_valid)
         found = [
@@ -170,32 +165,3 @@ def _builtin_labels(
             return None
         raise
     return number_labels(name, values.astype(float).tolist(), traces)
-
-
-def _with_ablations(
-    found: Sequence[PropertyUnits],
-    model: RecurrentModel,
-    text: str | Sentences,
-    traces: UnitTraces,
-) -> list[PropertyUnits]:
-    """Add the losses with the best units set to 0 and to their means, on the second half."""
-    _, ids, _ = text_pieces(text, model.symbols, len(traces))
-    half = len(ids) // 2
-    clamps: list[list[Clamp]] = []
-    for units in found:
-        best = units.units[0]
-        mean = float(traces.values[best.track][:half, best.unit].mean())
-        is_state = best.track.kind in ("hidden", "cell")
-        clamps.append(
-            [
-                Clamp(best.track.layer, best.unit, value, best.track.kind == "cell")
-                for value in (0.0, mean)
-                if is_state
-            ]
-        )
-    ids = ids[half : half + ABLATION_POSITIONS]
-    losses = iter(ablated_losses(model, ids, [clamp for pair in clamps for clamp in pair]))
-    return [
-        replace(units, ablations=tuple(next(losses) for _ in pair))
-        for units, pair in zip(found, clamps, strict=True)
-    ]

@@ -56,7 +56,13 @@ class PropertyUnits:
             },
             "random_network": None if self.random is None else self.random.to_dict(),
             "ablations": [
-                {**asdict(ablation.clamp), "bits": ablation.bits, "change": ablation.change}
+                {
+                    **asdict(ablation.clamp),
+                    "bits": ablation.bits,
+                    "change": ablation.change,
+                    "perplexity": ablation.perplexity,
+                    "perplexity_change": ablation.perplexity_change,
+                }
                 for ablation in self.ablations
             ],
         }
@@ -75,10 +81,14 @@ class PropertyUnits:
         best = f"{np.mean(self.shifted):5.3f}  maximum {np.max(self.shifted):.3f}"
         rows.append(self._row(f"shifted labels, mean of {len(self.shifted)}", [best]))
         for ablation in self.ablations:
-            rows.append(
+            row = (
                 f"  unit 1 set to {ablation.clamp.value:.4g}: {ablation.bits:.4f} bits per "
                 f"{unit.removesuffix('s')} ({ablation.change:+.4f})"
             )
+            if unit == "words":
+                change = ablation.perplexity_change
+                row += f", perplexity {ablation.perplexity:.2f} ({change:+.2f})"
+            rows.append(row)
         return rows
 
     def _row(self, name: str, figures: Sequence[str]) -> str:

@@ -1,0 +1,86 @@
+"""Recurrent language models with clamped units: text generation and states."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from elmo.kernels.recurrent_kernels import run_recurrent
+from elmo.lab.generation import StepwiseGenerator
+from elmo.lab.recurrent_layer import RecurrentState
+from elmo.lab.recurrent_network import RecurrentNetwork
+from elmo.lab.recurrent_stepper import RecurrentStepper
+from elmo.lab.symbol_codec import SymbolCodec
+from elmo.lab.symbols import Symbols
+from elmo.lab.units.clamp import Clamp, ClampedUnits, LayerSizes
+
+
+def clamped_units(network: RecurrentNetwork, rows: Sequence[Sequence[Clamp]]) -> ClampedUnits:
+    """Return the clamped units of a network; see `ClampedUnits`."""
+    layers = network.recurrent_layers()
+    cell = network.config.network.cell
+    sizes = LayerSizes(
+        cell,
+        [layer.output_dim for layer in layers],
+        [layer.hidden_dim for layer in layers] if cell in ("lstm", "lstmp") else [],
+    )
+    return ClampedUnits(sizes, rows, next(network.parameters()).device)
+
+
+def run_clamped(
+    network: RecurrentNetwork,
+    vectors: Tensor,
+    index: Tensor,
+    state: RecurrentState,
+    units: ClampedUnits,
+) -> tuple[Tensor, RecurrentState]:
+    """Run a network step by step, and clamp units between the steps and layers.
+
+    Args:
+        network: The network, in evaluation mode.
+        vectors: Input vectors of all symbols.
+        index: Symbols, (time, batch).
+        state: State before the first step.
+        units: The clamped units.
+
+    Returns:
+        Output of the last layer, (time, batch, dim), and the state after the last step.
+    """
+    outputs: list[Tensor] = []
+    for symbols in index:
+        x = torch.nn.functional.embedding(symbols, vectors).unsqueeze(0)
+        h: list[Tensor] = []
+        c: list[Tensor] = []
+        for number, layer in enumerate(network.recurrent_layers()):
+            before = state.c[number] if state.c else None
+            result = run_recurrent(layer.call(x, state.h[number], before), network.kernel)
+            x = units.hidden(number, result.output)
+            h.append(x[0])
+            if result.c is not None:
+                c.append(units.cell(number, result.c))
+        state = RecurrentState(tuple(h), tuple(c))
+        outputs.append(x)
+    return torch.cat(outputs), state
+
+
+class ClampedStepper(RecurrentStepper):
+    """A recurrent network with clamped units as a `StepwiseModel`."""
+
+    def __init__(self, network: RecurrentNetwork, clamps: Sequence[Clamp]) -> None:
+        """Set the clamps, which apply to all rows."""
+        super().__init__(network)
+        self.units = clamped_units(network, [clamps])
+
+    @torch.no_grad()
+    def read(self, ids: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """Read symbols, (time, n); see `StepwiseModel.read`."""
+        ids = ids.to(self.vectors.device)
+        hidden, state = run_clamped(self.network, self.vectors, ids, state, self.units)
+        return self.network.log_probabilities(hidden[-1], self.vectors), state
+
+
+def clamped_generator(
+    network: RecurrentNetwork, symbols: Symbols, clamps: Sequence[Clamp]
+) -> StepwiseGenerator[RecurrentState]:
+    """Return a generator that writes text with clamped units; see `clamp_units`."""
+    return StepwiseGenerator(ClampedStepper(network, clamps), SymbolCodec(symbols))
