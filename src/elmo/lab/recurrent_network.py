@@ -24,7 +24,7 @@ from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, ByteCharacters
 
 NO_DROPOUT = RecurrentDropoutConfig()
 
-# Number of words whose vectors are centered at the beginning: the most frequent ones.
+# Number of words whose vectors are centered before training: the most frequent ones.
 CENTERED_WORDS = 2048
 
 
