@@ -44,7 +44,8 @@ class ExploreConfig:
     units: tuple[int, ...] = ()
     """Numbers of units that are stored in any case."""
     max_positions: int = 10_000
-    """Maximum number of characters, bytes or words. The rest of the text is not shown."""
+    """Maximum number of characters, bytes or words. Of a longer text, evenly spaced parts are
+    shown."""
     guesses: int = 5
     """Number of most likely next characters or words at each position. 0: none, and no
     surprisal."""
@@ -94,7 +95,8 @@ class FindUnitsConfig:
     pattern: str | None = None
     """Regular expression: the property is to be in a match, or in its first group."""
     labels: str | None = None
-    """File with one number per character, byte or word of the text, separated by white space."""
+    """File with one number per character, byte or word of the text, separated by white space.
+    Positions with - instead of a number are ignored."""
     page: str | None = None
     """Also write a page as `elmo explore` does, with the units that were found. The table has links
     to them."""
@@ -103,7 +105,8 @@ class FindUnitsConfig:
     n: int = 5
     """Number of units per property."""
     max_positions: int = 20_000
-    """Maximum number of characters, bytes or words to read, from the beginning of the text."""
+    """Maximum number of characters, bytes or words to read. Of a longer text, evenly spaced parts
+    are read."""
     shifts: int = 20
     """Number of shifted copies of the labels."""
     random: bool = True

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmo.lab.units.traces import Track, UnitTraces
+from elmo.lab.units.traces import TextSample, Track, UnitTraces
 
 TEXT = (
     'He said "good morning" and left.\n'
@@ -37,3 +37,18 @@ def quote_traces(text=TEXT, seed=0, layers=2, kinds=("hidden", "cell", "forget")
     surprisal = np.full(len(text), 2.0, dtype=np.float32)
     surprisal[0], guesses = np.nan, ((), *guesses[1:])
     return UnitTraces(tuple(text), "characters", values, surprisal, guesses, note)
+
+
+def sampled_traces(windows):
+    """Return the traces of parts of the text."""
+    traces = quote_traces()
+    rows = np.concatenate([np.arange(window.start, window.stop) for window in windows])
+    return UnitTraces(
+        tuple(TEXT[row] for row in rows),
+        "characters",
+        {track: values[rows] for track, values in traces.values.items()},
+        traces.surprisal[rows],
+        tuple(traces.guesses[row] for row in rows),
+        "A note.",
+        TextSample(windows, TEXT),
+    )

@@ -91,10 +91,14 @@ def test_explore_rejects_an_empty_text():
         explore(model(), "")
 
 
-def test_explore_cuts_a_long_text_and_states_it():
-    source = page_data(explore(model(), LM_TEXT * 50, max_positions=100))["sources"][0]
-    assert len(source["pieces"]) == 100
-    assert "100" in source["note"]
+def test_explore_samples_a_long_text_and_states_it():
+    text = LM_TEXT * 100
+    source = page_data(explore(model(), text, max_positions=600))["sources"][0]
+    assert len(source["pieces"]) == 600
+    assert source["note"].startswith(f"Read 600 of the {len(text):,} characters of the text")
+    assert [first for first, _ in source["parts"]] == [0, 200, 400]
+    for first, position in source["parts"]:
+        assert "".join(source["pieces"][first : first + 200]) == text[position : position + 200]
 
 
 def test_explore_compares_two_models():
@@ -134,10 +138,12 @@ def test_command_writes_the_page(folder, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(LM_TEXT)
     out = tmp_path / "page.html"
-    result = command(folder, text, "--out", out, "--kinds", "[hidden]", "--guesses", 0, "--json")
+    options = ["--kinds", "[hidden]", "--guesses", 0, "--max-positions", 9]
+    result = command(folder, text, "--out", out, *options, "--json")
     assert result.exit_code == 0, result.output
     record = json.loads(result.output)
     assert record["page"] == str(out)
+    assert record["note"].startswith(f"Read 9 of the {len(LM_TEXT)} characters")
     assert record["megabytes"] == pytest.approx(out.stat().st_size / 1e6)
     data = json.loads(re.search(r'page-data">(.*?)</script>', out.read_text(), re.DOTALL)[1])
     assert {track["kind"] for track in data["sources"][0]["tracks"]} == {"hidden"}

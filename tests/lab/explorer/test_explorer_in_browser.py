@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from explorer_traces import QUOTE_UNIT, TEXT, inside_quotes, quote_traces
+from explorer_traces import QUOTE_UNIT, TEXT, inside_quotes, quote_traces, sampled_traces
 from headless_browser import SHIFT
 
 from elmo.lab.explorer.explore import explorer_page
@@ -260,6 +260,27 @@ def test_contexts_show_extremes_and_jump_to_them(opened):
     assert first <= cursor < end
     red, _, blue = page.pixel(cursor)
     assert red > blue + 50
+
+
+def test_parts_of_a_text_keep_their_positions(opened, downloads):
+    night = TEXT.index("At night")
+    windows = (range(20), range(40, 90), range(night, len(TEXT)))
+    page = opened(sampled_traces(windows), fragment=f"#unit={QUOTE_UNIT}&position={night + 3}")
+    assert page.js("explorer.panes[0].cursor") == 73
+    assert page.texts(".gap") == [
+        "20 characters not shown",
+        f"{night - 90} characters not shown",
+    ]
+    page.hover(75)
+    assert f"character {night + 5}" in page.text("#tooltip")
+    # A text that was not read separates the parts, also for the eye.
+    assert page.js("explorer.panes[0].view.box(20)[2] > explorer.panes[0].view.box(19)[2] + 20")
+    page.drag(21, 23)
+    page.browser_page.click("#save-json")
+    data = json.loads(downloaded(downloads, "unit-*.json"))
+    assert data["shown"][0]["parts"][1] == {"first": 20, "position": 40}
+    assert data["selection"]["first"] == 41
+    assert data["selection"]["text"] == TEXT[41:44]
 
 
 def test_two_layers_are_compared(opened):

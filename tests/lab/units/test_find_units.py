@@ -12,12 +12,13 @@ from small_networks import TEXT, small_network
 from elmo.errors import ConfigError, InputError
 from elmo.lab import find_units
 from elmo.lab.recurrent_folder import RecurrentModel
+from elmo.lab.units import sampled_text
 from elmo.lab.units.property_labels import number_labels, text_labels
 from elmo.lab.units.random_model import random_model
 from elmo.lab.units.read_traces import read_traces
 from elmo.lab.units.text_properties import text_property
 from elmo.lab.units.traces import Track, UnitTraces
-from elmo.lab.units.unit_search import UnitSearch
+from elmo.lab.units.unit_search import UnitSearch, searches_of
 
 HIDDEN, CELL = Track(0, "forward", "hidden"), Track(1, "forward", "cell")
 LONG = 'He said "go (now)" and went.\nA 7th "word" here (too).\n' * 30
@@ -116,6 +117,49 @@ def test_labels_and_pattern_are_properties(tmp_path):
     found = find_units(make_model(), LONG, labels=path, pattern=r"\w+", random=False)
     assert [item.name for item in found.properties] == [r"\w+", "labels"]
     assert not found["labels"].is_boolean
+
+
+def test_positions_without_label_are_ignored(tmp_path):
+    labels = text_labels("quotes", text_property("quotes"), traces_of(LONG, 0)).values
+    generator = np.random.default_rng(5)
+    is_known = generator.random(len(LONG)) < 0.3
+    # Where labels are missing, the planted unit has the wrong sign.
+    traces = traces_of(LONG, np.where(is_known, labels, -labels))
+    known = number_labels("known", np.where(is_known, labels, np.nan).tolist(), traces)
+    all_labels = number_labels("all", labels.tolist(), traces)
+    search, other = searches_of(traces, [known, all_labels])
+    assert search.best(known, 1)[0].auc == pytest.approx(1.0)
+    assert other.best(all_labels, 1)[0].auc < 0.9
+    assert sum(map(len, search.parts)) == is_known.sum()
+    path = tmp_path / "labels.txt"
+    words = [str(int(label)) if kept else "-" for label, kept in zip(labels, is_known, strict=True)]
+    path.write_text(" ".join(words), encoding="utf-8")
+    found = find_units(make_model(), LONG, labels=path, builtin="digit", random=False)
+    assert found["labels"].n_positions == len(search.parts[1])
+    assert found["digit"].n_positions == len(LONG) // 2
+
+
+def test_text_without_labels_is_rejected():
+    traces = traces_of(LONG, 0)
+    with pytest.raises(InputError, match="No position that was read has a label"):
+        number_labels("x", [float("nan")] * len(LONG), traces)
+
+
+@pytest.mark.parametrize("unit", ["characters", "bytes", "words"])
+def test_labels_of_sample_are_those_of_whole_text(unit, monkeypatch):
+    monkeypatch.setattr(sampled_text, "MIN_WINDOW", 20)
+    text = LONG.replace("went", "wént") + '"open \n' * 40
+    model = make_model(text, unit=unit)
+    whole, sample = (read_traces(model, text, max_positions=n, n_guesses=0) for n in (10**5, 150))
+    assert len(sample.sample.windows) > 1
+    for name in ("quotes", "line-position", "capital"):
+        expected = text_labels(name, text_property(name), whole).values[sample.positions]
+        values = text_labels(name, text_property(name), sample).values
+        np.testing.assert_array_equal(values, expected)
+    n_labels = sum(piece != "\n" or unit != "words" for piece in whole.pieces)
+    numbers = list(map(float, range(n_labels)))
+    expected = number_labels("x", numbers, whole).values[sample.positions]
+    np.testing.assert_array_equal(number_labels("x", numbers, sample).values, expected)
 
 
 @pytest.mark.parametrize("unit", ["bytes", "words"])

@@ -15,7 +15,7 @@ from elmo.lab.elmo_stepper import ElmoStepper
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
 from elmo.lab.recurrent_model import LanguageModel
 from elmo.lab.recurrent_stepper import RecurrentStepper
-from elmo.lab.units import elmo_traces, symbol_traces
+from elmo.lab.units import elmo_traces, sampled_text, symbol_traces
 from elmo.lab.units.read_traces import read_traces
 from elmo.lab.units.traces import Track, UnitTraces
 from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -98,13 +98,55 @@ def test_long_text_is_cut_and_noted(unit):
     model = make_model(unit=unit)
     traces = read_traces(model, TEXT, max_positions=7)
     assert len(traces) == 7
-    assert traces.note == f"The first 7 {unit} of the text."
     whole = read_traces(model, TEXT)
+    n_whole = len(whole)
+    assert traces.note == f"Read 7 of the {n_whole} {unit} of the text, from its beginning."
     assert whole.note == ""
+    assert whole.sample is None
     for track in traces.tracks:
         np.testing.assert_allclose(traces.values[track], whole.values[track][:7], atol=1e-6)
     exact = read_traces(model, TEXT, max_positions=len(whole))
     assert exact.note == ""
+
+
+@pytest.mark.parametrize("unit", ["characters", "bytes", "words"])
+def test_long_text_is_sampled_with_warm_up(unit, monkeypatch):
+    monkeypatch.setattr(sampled_text, "MIN_WINDOW", 5)
+    monkeypatch.setattr(sampled_text, "WARM_UP", 8)
+    model = make_model(unit=unit)
+    text = TEXT * 6
+    whole = read_traces(model, text)
+    traces = read_traces(model, text, max_positions=20)
+    assert len(traces) == 20
+    windows = traces.sample.windows
+    assert len(windows) == 4
+    assert (windows[0].start, windows[-1].stop) == (0, len(whole))
+    assert traces.pieces == tuple(whole.pieces[position] for position in traces.positions)
+    assert traces.note.startswith(f"Read 20 of the {len(whole)} {unit} of the text, in 4 parts")
+    # The first window is read from the beginning, the others after their warm-up.
+    np.testing.assert_allclose(traces.surprisal[:5], whole.surprisal[:5], rtol=1e-4)
+    fed = symbol_traces.text_pieces(text, model.symbols)[1]
+    for number, window in enumerate(windows[1:], start=1):
+        stepper = RecurrentStepper(model.network)
+        state = stepper.start(1)
+        for symbol in fed[window.start - 8 : window.stop].tolist():
+            _, state = stepper.step(torch.tensor([symbol]), state)
+        for layer in range(2):
+            hidden = traces.values[Track(layer, "forward", "hidden")][5 * number + 4]
+            np.testing.assert_allclose(hidden, state.h[layer][0], rtol=1e-4, atol=1e-6)
+
+
+def test_windows_nearer_than_warm_up_are_read_in_one_run(monkeypatch):
+    monkeypatch.setattr(sampled_text, "MIN_WINDOW", 5)
+    model = make_model()
+    whole = read_traces(model, TEXT)
+    traces = read_traces(model, TEXT, max_positions=20)
+    assert len(traces.sample.windows) > 1
+    for track in whole.tracks:
+        np.testing.assert_allclose(
+            traces.values[track], whole.values[track][traces.positions], rtol=1e-4, atol=1e-6
+        )
+    assert traces.guesses == tuple(whole.guesses[position] for position in traces.positions)
 
 
 @pytest.mark.parametrize("clip", [None, 0.3])
@@ -171,8 +213,27 @@ def test_elmo_without_softmax_has_no_surprisal():
 def test_text_of_elmo_is_cut_between_lines():
     traces = read_traces(make_elmo(), SENTENCES, max_positions=9, device="cpu")
     assert traces.pieces == ("the", "cat", "sat", "on", "the", "mat", "\n")
-    assert traces.note == "The first 7 words and line breaks of the text."
+    assert traces.note == (
+        "Read 7 of the 13 words and line breaks of the text, from its beginning."
+    )
     assert len(read_traces(make_elmo(), SENTENCES, max_positions=3, device="cpu")) == 3
+
+
+def test_sample_of_elmo_has_whole_sentences(monkeypatch):
+    monkeypatch.setattr(sampled_text, "MIN_WINDOW", 5)
+    text = SENTENCES * 4
+    whole = read_traces(make_elmo(), text, device="cpu")
+    traces = read_traces(make_elmo(), text, max_positions=20, device="cpu")
+    assert len(traces.sample.windows) > 1
+    assert len(traces) <= 20
+    assert traces.pieces == tuple(whole.pieces[position] for position in traces.positions)
+    for window in traces.sample.windows:
+        assert window.start == 0 or whole.pieces[window.start - 1] == "\n"
+        assert whole.pieces[window.stop - 1] == "\n"
+    for track in whole.tracks:
+        np.testing.assert_allclose(
+            traces.values[track], whole.values[track][traces.positions], rtol=1e-4, atol=1e-6
+        )
 
 
 def test_kinds_limit_values():

@@ -7,17 +7,19 @@ const N_CONTEXTS = 6;
 function contextButton(pane, first, end, onclick) {
   const { source, row, colors } = pane;
   const [before, after] = CONTEXT[source.unit];
+  const [partBegin, , partEnd] = source.part(first);
+  const begin = Math.max(partBegin, first - before);
   const stop = Math.min(end, first + before);
   const button = make("button", { "data-unit": source.unit, dir: "auto", onclick });
-  const last = Math.min(source.length, stop + after);
-  for (let i = Math.max(0, first - before); i < last; i++) {
+  const last = Math.min(partEnd, stop + after);
+  for (let i = begin; i < last; i++) {
     const text = source.unit === "words" && source.pieces[i] !== "\n" ? source.pieces[i]
       : visiblePiece(source.pieces[i]).replaceAll("␣", " ");
     const part = make(i >= first && i < stop ? "b" : "span", {}, text + source.separator);
     part.style.background = colors[127 + row[i]];
     button.append(part);
   }
-  button.setAttribute("aria-label", `Position ${first}: ${source.text(Math.max(0, first - before), last)}`);
+  button.setAttribute("aria-label", `Position ${source.position(first)}: ${source.text(begin, last)}`);
   return button;
 }
 
@@ -41,12 +43,13 @@ function showUnitDetails(pane, jump) {
 /** Fill the tooltip of a position and return a sentence for screen readers. */
 function fillTooltip(tooltip, pane, position) {
   const { source, track, index } = pane;
+  const place = `${source.one} ${source.position(position)}`;
   const piece = source.pieces[position];
   const value = formatValue(track.value(index, position));
   const rows = [make("div", {},
-    make("span", { class: "piece" }, visiblePiece(piece)), ` ${source.one} ${position}`),
+    make("span", { class: "piece" }, visiblePiece(piece)), ` ${place}`),
   make("p", {}, `Unit ${track.units[index]}: ${value}`)];
-  let sentence = `${source.one} ${position}, ${visiblePiece(piece)}: ${value}.`;
+  let sentence = `${place}, ${visiblePiece(piece)}: ${value}.`;
   const bits = source.surprisal?.[position];
   if (Number.isFinite(bits)) {
     const chance = formatPercent(2 ** -bits);

@@ -1,7 +1,7 @@
 """`explore`: a page that shows the units of a network over a text."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -49,7 +49,8 @@ def explore(
         kinds: Kinds of values. Default: all that the model has.
         all_units: Store all units. Default: those with the largest variance, about 6 MB.
         units: Numbers of units that are stored in any case.
-        max_positions: Maximum number of characters, bytes or words.
+        max_positions: Maximum number of characters, bytes or words. Of a longer text, evenly spaced
+            parts are shown.
         n_guesses: Number of most likely pieces at each position. 0: neither guesses nor surprisal.
         device: Device of the computation. Default: cuda if available.
 
@@ -58,18 +59,41 @@ def explore(
         FormatError: A model cannot be read.
         InputError: The text is empty or cannot be read.
     """
-    traces: dict[str, UnitTraces] = {}
-    for each in (model, compare):
-        if each is not None:
-            traces[_new_name(each, traces)] = read_traces(
-                each,
-                text,
-                kinds=kinds,
-                max_positions=max_positions,
-                n_guesses=n_guesses,
-                device=device,
-            )
+    traces = read_models(
+        [model] if compare is None else [model, compare],
+        text,
+        kinds=kinds,
+        max_positions=max_positions,
+        n_guesses=n_guesses,
+        device=device,
+    )
     return explorer_page(traces, all_units=all_units, units=units)
+
+
+def read_models(
+    models: Sequence[Model],
+    text: Text,
+    *,
+    kinds: Collection[Kind] | None = None,
+    max_positions: int = MAX_POSITIONS,
+    n_guesses: int = N_GUESSES,
+    device: str | torch.device | None = None,
+) -> dict[str, UnitTraces]:
+    """Read a text with each of the models; return the traces by the name of the model.
+
+    The other arguments are those of `read_traces`.
+    """
+    traces: dict[str, UnitTraces] = {}
+    for model in models:
+        traces[_new_name(model, traces)] = read_traces(
+            model,
+            text,
+            kinds=kinds,
+            max_positions=max_positions,
+            n_guesses=n_guesses,
+            device=device,
+        )
+    return traces
 
 
 def explorer_page(

@@ -210,10 +210,10 @@ class Explorer {
       byId("note").textContent += ` Unit ${wanted.get("unit")} is not stored in this page: `
         + "use --units or --all-units.";
     }
-    const position = Number(wanted.get("position") ?? -1);
-    if (position >= 0 && position < source.length) {
-      pane.view.scrollTo(position, true);
-      this.setCursor(pane, position);
+    const place = source.index(Number(wanted.get("position") ?? -1));
+    if (place >= 0) {
+      pane.view.scrollTo(place, true);
+      this.setCursor(pane, place);
     }
   }
 

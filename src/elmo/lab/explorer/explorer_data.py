@@ -45,6 +45,8 @@ def _source(
         "unit": traces.unit,
         "note": traces.note,
         "pieces": list(traces.pieces),
+        # Begin of each part in the page, and in the text.
+        "parts": [[part.start, int(traces.positions[part.start])] for part in traces.parts],
         "surprisal": None if surprisal is None else encode_array(surprisal.astype(np.float32)),
         "guesses": None if traces.guesses is None else _guesses(traces.guesses),
         "tracks": [

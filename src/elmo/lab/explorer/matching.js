@@ -51,8 +51,9 @@ function similarParts(ranked, first, end) {
   for (let i = 0; i < n; i++) {
     if (on[i] < needed) continue;
     let [j, sum] = [i, 0];
-    // Short gaps do not end a part.
-    for (let k = i; k < n && k - j <= gap; k++) {
+    // Short gaps do not end a part; the end of what was read does.
+    const [, , stop] = units[0].track.source.part(i);
+    for (let k = i; k < stop && k - j <= gap; k++) {
       if (on[k] >= needed) j = k + 1;
     }
     for (let k = i; k < j; k++) sum += on[k];

@@ -98,14 +98,16 @@ function shownData(panes, found) {
     unit: track.units[index],
     position_is: source.one,
     pieces: source.pieces,
+    // Where the pieces begin in the text, if only parts of it were read.
+    parts: source.parts.map(([first, position]) => ({ first, position })),
     values: Array.from(track.row(index), (_, i) => Number(track.value(index, i).toPrecision(4))),
     surprisal_bits: source.surprisal && Array.from(source.surprisal,
       (bits) => (Number.isFinite(bits) ? Number(bits.toPrecision(4)) : null)),
   }));
   const selection = found && {
     model: found.source.name,
-    first: found.first,
-    end: found.end,
+    first: found.source.position(found.first),
+    end: found.source.position(found.end - 1) + 1,
     text: found.source.text(found.first, found.end),
     units: found.units.slice(0, N_LISTED_UNITS).map((each) => ({
       layer: each.track.layer,
@@ -115,7 +117,8 @@ function shownData(panes, found) {
       score: Number(each.score.toPrecision(4)),
     })),
     similar_parts: found.parts.map(({ first, end }) => (
-      { first, end, text: found.source.text(first, end) })),
+      { first: found.source.position(first), end: found.source.position(end - 1) + 1,
+        text: found.source.text(first, end) })),
   };
   return { shown, selection };
 }

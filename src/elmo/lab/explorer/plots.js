@@ -31,7 +31,11 @@ function drawLine(canvas, track, index, [first, end], cursor) {
   context.lineWidth = step > 3 ? 1.8 : 1;
   context.lineJoin = "round";
   context.beginPath();
-  for (let i = first; i < end; i++) context.lineTo(x(i), y(track.value(index, i)));
+  const begins = new Set(track.source.parts.map(([begin]) => begin));
+  for (let i = first; i < end; i++) {
+    if (begins.has(i)) context.moveTo(x(i), y(track.value(index, i)));
+    else context.lineTo(x(i), y(track.value(index, i)));
+  }
   context.stroke();
   if (step > 6) {
     context.fillStyle = gradient;
@@ -61,8 +65,14 @@ function drawPositionLabels(context, source, [first, end], x, y, step) {
   const raw = 110 / step;
   const power = 10 ** Math.floor(Math.log10(raw));
   const interval = Math.max(1, power * [1, 2, 5, 10].find((factor) => factor * power >= raw));
-  for (let i = Math.ceil(first / interval) * interval; i < end; i += interval) {
-    context.fillText(i.toLocaleString("en"), x(i), y);
+  for (let i = first; i < end;) {
+    const [begin, position, partEnd] = source.part(i);
+    const offset = position - begin;
+    const stop = Math.min(end, partEnd);
+    for (let k = Math.ceil((i + offset) / interval) * interval; k < stop + offset; k += interval) {
+      context.fillText(k.toLocaleString("en"), x(k - offset), y);
+    }
+    i = stop;
   }
   context.textAlign = "left";
 }

@@ -70,6 +70,7 @@ class Source {
     Object.assign(this, { name: record.name, note: record.note, unit: record.unit });
     this.pieces = record.pieces;
     this.length = record.pieces.length;
+    this.parts = record.parts; // begin of each part, and its position in the whole text
     this.one = { characters: "character", bytes: "byte", words: "word" }[record.unit];
     this.surprisal = record.surprisal && decodeArray(record.surprisal);
     this.directions = [...new Set(record.tracks.map((track) => track.direction))];
@@ -102,6 +103,34 @@ class Source {
       if (id >= 0) result.push([record.names[id], record.probabilities.decoded[i] / 65535]);
     }
     return result;
+  }
+
+  /** The part of an index, as [begin, position in the whole text, end]. */
+  part(index) {
+    const number = this.parts.findLastIndex(([begin]) => begin <= index);
+    return [...this.parts[number], this.parts[number + 1]?.[0] ?? this.length];
+  }
+
+  /** The position in the whole text of an index into the text of the page. */
+  position(index) {
+    const [begin, position] = this.part(index);
+    return position + index - begin;
+  }
+
+  /** What is said before a part that begins at an index. */
+  gapText(index) {
+    const last = this.position(index - 1);
+    const skipped = (this.position(index) - last - 1).toLocaleString("en");
+    return `${skipped} ${this.unit} not shown`;
+  }
+
+  /** The index of a position of the whole text, or -1 if the page does not have it. */
+  index(position) {
+    const number = this.parts.findLastIndex(([, first]) => first <= position);
+    if (number < 0) return -1;
+    const [begin, first] = this.parts[number];
+    const index = begin + position - first;
+    return index < (this.parts[number + 1]?.[0] ?? this.length) ? index : -1;
   }
 
   /** The text of some positions. */

@@ -49,12 +49,18 @@ class TextView {
       }
       [text, first] = ["", end];
     };
+    const parts = new Map(this.source.parts.slice(1));
     const open = (start) => {
       paragraph = { start, end: start, element: make("div", { class: "line", dir: "auto" }) };
       this.paragraphs.push(paragraph);
     };
     open(0);
     pieces.forEach((piece, i) => {
+      if (parts.has(i)) {
+        flush(i);
+        if (paragraph.start < i) open(i);
+        paragraph.gap = make("div", { class: "gap" }, this.source.gapText(i));
+      }
       if (piece === "\n") {
         flush(i);
         first = i + 1;
@@ -68,7 +74,8 @@ class TextView {
       paragraph.end = i + 1;
     });
     flush(n);
-    this.content.replaceChildren(...this.paragraphs.map((each) => each.element));
+    this.content.replaceChildren(...this.paragraphs.flatMap(
+      ({ gap, element }) => (gap ? [gap, element] : [element])));
   }
 
   /** Forget the boxes after a change of the size, and paint again. */
@@ -168,7 +175,7 @@ class TextView {
   boundary(node, offset, isEnd) {
     if (!this.firstOf.has(node)) { // between paragraphs
       const next = node === this.content ? this.content.children[offset] : node;
-      const paragraph = this.paragraphs.find((each) => each.element === next);
+      const paragraph = this.paragraphs.find((each) => each.element === next || each.gap === next);
       if (!paragraph) return this.source.length;
       return node !== this.content && offset > 0 ? paragraph.end : paragraph.start;
     }

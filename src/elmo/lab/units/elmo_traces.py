@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import cast
 
 import numpy as np
@@ -18,7 +19,8 @@ from elmo.kernels.exact_float32 import exact_float32
 from elmo.kernels.torch_kernels import Kernels
 from elmo.lab.units.gates import elmo_gates
 from elmo.lab.units.predictions import Predictions
-from elmo.lab.units.traces import Direction, Kind, Sentences, Track, UnitTraces
+from elmo.lab.units.sampled_text import sample_note, sample_sentences
+from elmo.lab.units.traces import Direction, Kind, Sentences, TextSample, Track, UnitTraces
 from elmo.model.lstm import LSTMLayer, LSTMState, StepMask
 from elmo.model.network import ELMoNetwork
 from elmo.text.characters import END_TOKEN
@@ -90,44 +92,34 @@ class ElmoUnits:
 
         The hidden state is that of the LSTM, before the input of the layer is added to it.
         """
-        sentences, is_cut = self._sentences(text, max_positions)
-        if not sentences:
+        lines = self._lines(text)
+        if not lines:
             raise InputError("The text has no words.")
+        sentences, windows = _sample(lines, max_positions)
         n_guesses = n_guesses if self.can_predict else 0
         predictions = Predictions(self._piece, n_guesses)
         recorded: dict[Track, list[Tensor]] = {}
         with exact_float32():
             for batch in _batches(sentences):
                 self._read_batch(batch, kinds, recorded, predictions if n_guesses else None)
-        pieces = tuple(piece for words in sentences for piece in (*words, "\n"))
+        whole = [piece for words in lines for piece in (*words, "\n")]
+        note = sample_note(windows, len(whole), "words and line breaks")
         return UnitTraces(
-            pieces=pieces,
+            pieces=tuple(piece for words in sentences for piece in (*words, "\n")),
             unit="words",
             values={track: torch.cat(parts).numpy() for track, parts in recorded.items()},
             surprisal=predictions.surprisal if n_guesses else None,
             guesses=predictions.guesses if n_guesses else None,
-            note=f"The first {len(pieces):,} words and line breaks of the text." if is_cut else "",
+            note=note,
+            sample=TextSample(windows, whole) if note else None,
         )
 
-    def _sentences(self, text: str | Sentences, max_positions: int) -> tuple[list[list[str]], bool]:
-        """Return the first lines that have words, and whether the text has more of them.
-
-        Lines are kept whole, because the backward direction begins at the end; except the first
-        line, if it alone is too long.
-        """
+    def _lines(self, text: str | Sentences) -> list[list[str]]:
+        """Return the words of the lines that have words."""
         tokenize = get_tokenizer(self.tokenizer).words
         lines = replace_surrogates(text).split("\n") if isinstance(text, str) else text
-        sentences: list[list[str]] = []
-        n_positions = 0
-        for line in lines:
-            words = tokenize(line) if isinstance(line, str) else list(line)
-            if not words:
-                continue
-            n_positions += len(words) + 1
-            if n_positions > max_positions:
-                return sentences or [words[: max(1, max_positions - 1)]], True
-            sentences.append(words)
-        return sentences, False
+        split = (tokenize(line) if isinstance(line, str) else list(line) for line in lines)
+        return [words for words in split if words]
 
     def _piece(self, number: int) -> str:
         assert self.vocabulary is not None
@@ -195,6 +187,24 @@ class ElmoUnits:
             else:
                 scores = functional.log_softmax(softmax(part), dim=-1)
             predictions.add(scores, targets[first : first + PREDICTIONS])
+
+
+def _sample(
+    lines: Sequence[list[str]], max_positions: int
+) -> tuple[list[list[str]], tuple[range, ...]]:
+    """Return the lines to read, and their positions in the text.
+
+    Lines are kept whole, because the backward direction begins at the end; except the first line,
+    if it alone is too long. The end of a line is a position.
+    """
+    ranges = sample_sentences([len(words) + 1 for words in lines], max_positions)
+    begins = [0, *accumulate(len(words) + 1 for words in lines)]
+    windows = tuple(range(begins[part.start], begins[part.stop]) for part in ranges)
+    sentences = [lines[number] for part in ranges for number in part]
+    if len(windows[0]) > max_positions:
+        sentences = [sentences[0][: max(1, max_positions - 1)]]
+        windows = (range(len(sentences[0]) + 1),)
+    return sentences, windows
 
 
 def _batches(sentences: Sequence[list[str]]) -> Iterator[list[list[str]]]:

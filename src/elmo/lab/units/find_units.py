@@ -24,7 +24,7 @@ from elmo.lab.units.read_traces import Model, Text, model_of, read_traces, text_
 from elmo.lab.units.text_properties import PROPERTIES, pattern_property, text_property
 from elmo.lab.units.traces import Kind, UnitTraces, check_kinds
 from elmo.lab.units.unit_ablations import require_language_model, with_ablations
-from elmo.lab.units.unit_search import UnitSearch, has_both_values
+from elmo.lab.units.unit_search import has_both_values, searches_of
 from elmo.lab.units.word_properties import (
     DEFAULT_PROPERTIES,
     AnnotatedWord,
@@ -58,10 +58,12 @@ def find_units(
             sentences.
         builtin: Names of built-in properties. Default: all, without `pattern` and `labels`.
         pattern: Regular expression of a property.
-        labels: One number per position, or the path of a file with them.
+        labels: One number per position of the text, NaN for those without a label, or the path of a
+            file with them.
         kinds: Kinds of values to search.
         n: Number of units per property.
-        max_positions: Maximum number of characters, bytes or words to read.
+        max_positions: Maximum number of characters, bytes or words to read. A longer text is
+            sampled.
         shifts: Number of shifted copies of the labels.
         random: Whether to search in a network with random weights too.
         ablate: Whether to measure the loss with the best unit set to 0 and to its mean.
@@ -89,7 +91,6 @@ def find_units(
     if not traces.values:
         raise ConfigError(f"The model has no values of these kinds: {', '.join(chosen)}.")
     properties = _properties(traces, annotated.words, builtin, pattern, labels)
-    search = UnitSearch(traces, properties[0].is_valid)
     found = [
         PropertyUnits(
             name=item.name,
@@ -100,15 +101,15 @@ def find_units(
             units=tuple(search.best(item, n)),
             shifted=tuple(search.null_scores(item, shifts, seed).tolist()),
         )
-        for item in properties
+        for item, search in zip(properties, searches_of(traces, properties), strict=True)
     ]
     if ablate:
         found = with_ablations(found, loaded, content, traces, device)
     if random:
-        search = UnitSearch(read(random_model(loaded, seed)), properties[0].is_valid)
+        searches = searches_of(read(random_model(loaded, seed)), properties)
         found = [
             replace(units, random=search.best(item, 1)[0])
-            for units, item in zip(found, properties, strict=True)
+            for units, item, search in zip(found, properties, searches, strict=True)
         ]
     return FoundUnits(traces.unit, len(traces), traces.note, tuple(found))
 

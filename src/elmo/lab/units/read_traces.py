@@ -44,8 +44,8 @@ def read_traces(
         text: The text as a string, a `Path` of a text file, or a list of sentences, which are lists
             of words, for models that read words.
         kinds: Kinds of values. Default: all that the model has. Hidden states alone are faster.
-        max_positions: Maximum number of characters, bytes or words. The rest of the text is not
-            read, which `note` states.
+        max_positions: Maximum number of characters, bytes or words. Of a longer text evenly spaced
+            parts are read, which `note` and `sample` state.
         n_guesses: Number of most likely pieces at each position. 0: neither guesses nor surprisal.
         device: Device of the computation. Default: cuda if available. A model in memory stays on
             its device.

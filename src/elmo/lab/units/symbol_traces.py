@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -18,7 +19,8 @@ from elmo.lab.symbols import Ids, Symbols
 from elmo.lab.text_bytes import utf8_bytes
 from elmo.lab.units.gates import call_gates
 from elmo.lab.units.predictions import Predictions
-from elmo.lab.units.traces import Kind, Sentences, Track, UnitTraces
+from elmo.lab.units.sampled_text import reading_runs, sample_note, sample_windows
+from elmo.lab.units.traces import Guess, Kind, Sentences, TextSample, Track, UnitTraces
 from elmo.text.tokenizer import replace_surrogates
 from elmo.text.tokenizers_by_name import get_tokenizer
 
@@ -36,47 +38,75 @@ def symbol_traces(
     n_guesses: int,
 ) -> UnitTraces:
     """Read a text with a recurrent language model; see `read_traces`."""
-    pieces, ids, is_cut = text_pieces(text, model.symbols, max_positions)
-    if not pieces:
+    pieces, ids = text_pieces(text, model.symbols)
+    if not len(pieces):
         raise InputError("The text is empty.")
+    unit = model.symbols.unit
+    windows = sample_windows(len(pieces), max_positions)
+    values: dict[Track, list[NDArray[np.float32]]] = {}
+    surprisal: list[NDArray[np.float32]] = []
+    guesses: list[tuple[Guess, ...]] = []
+    with exact_float32():
+        for run in reading_runs(windows):
+            run_values, predictions = _read_run(model, ids, run, kinds, n_guesses)
+            for window in windows:
+                if window.start not in run:
+                    continue
+                part = slice(window.start - run.start, window.stop - run.start)
+                for track, x in run_values.items():
+                    values.setdefault(track, []).append(x[part])
+                if n_guesses:
+                    surprisal.append(predictions.surprisal[part])
+                    guesses += predictions.guesses[part]
+    note = sample_note(windows, len(pieces), unit)
+    return UnitTraces(
+        pieces=tuple(piece for window in windows for piece in pieces[window.start : window.stop]),
+        unit=unit,
+        values={track: np.concatenate(parts) for track, parts in values.items()},
+        surprisal=np.concatenate(surprisal) if n_guesses else None,
+        guesses=tuple(guesses) if n_guesses else None,
+        note=note,
+        sample=TextSample(windows, pieces) if note else None,
+    )
+
+
+def _read_run(
+    model: RecurrentModel, ids: Ids, run: range, kinds: Sequence[Kind], n_guesses: int
+) -> tuple[dict[Track, NDArray[np.float32]], Predictions]:
+    """Read a part of a text from a zero state; return values (positions, units) and predictions."""
     network, symbols = model.network, model.symbols
     vectors = network.input_vectors()
-    # The first symbol is predicted after a line break.
-    n_before = int(symbols.end is not None)
-    read = np.concatenate([[symbols.end], ids]) if n_before else ids
+    read = ids[run.start : run.stop]
+    # The first symbol of a text is predicted after a line break.
+    has_line_break = run.start == 0 and symbols.end is not None
+    if has_line_break:
+        read = np.concatenate([[symbols.end], read])
     state = network.zero_state(1)
     has_gates = set(kinds) != {"hidden"}
     # Only the reference kernel records Mogrifier gates, and it is slow.
     is_recorded = network.config.network.mogrifier_rounds > 0
     recorded: dict[Track, list[Tensor]] = {}
     predictions = Predictions(partial(_piece, symbols), n_guesses)
-    with exact_float32():
-        for first in range(0, len(read), STEPS):
-            part = torch.from_numpy(read[first : first + STEPS].astype(np.int64))
-            index = part.to(vectors.device).unsqueeze(1)
-            output = network(vectors, index, state, record=has_gates and is_recorded)
-            gates: Sequence[dict[str, Tensor]] = output.gates
-            if has_gates and not is_recorded:
-                gates = _gates(network, functional.embedding(index, vectors), state, output)
-            state = output.state
-            for track, x in _layer_values(output.outputs, gates):
-                if track.kind in kinds:
-                    recorded.setdefault(track, []).append(x[:, 0].float().cpu())
-            targets = read[first + 1 : first + STEPS + 1]
-            if n_guesses and len(targets):
-                hidden = output.hidden[: len(targets), 0]
-                predictions.add(network.log_probabilities(hidden, vectors), targets)
-    values = {track: torch.cat(parts).numpy()[n_before:] for track, parts in recorded.items()}
-    if not n_before:
+    for first in range(0, len(read), STEPS):
+        part = torch.from_numpy(read[first : first + STEPS].astype(np.int64))
+        index = part.to(vectors.device).unsqueeze(1)
+        output = network(vectors, index, state, record=has_gates and is_recorded)
+        gates: Sequence[dict[str, Tensor]] = output.gates
+        if has_gates and not is_recorded:
+            gates = _gates(network, functional.embedding(index, vectors), state, output)
+        state = output.state
+        for track, x in _layer_values(output.outputs, gates):
+            if track.kind in kinds:
+                recorded.setdefault(track, []).append(x[:, 0].float().cpu())
+        targets = read[first + 1 : first + STEPS + 1]
+        if n_guesses and len(targets):
+            hidden = output.hidden[: len(targets), 0]
+            predictions.add(network.log_probabilities(hidden, vectors), targets)
+    if not has_line_break:
         predictions.skip_first()
-    return UnitTraces(
-        pieces=pieces,
-        unit=symbols.unit,
-        values=values,
-        surprisal=predictions.surprisal if n_guesses else None,
-        guesses=predictions.guesses if n_guesses else None,
-        note=f"The first {len(pieces):,} {symbols.unit} of the text." if is_cut else "",
-    )
+    n_before = int(has_line_break)
+    values = {track: torch.cat(parts).numpy()[n_before:] for track, parts in recorded.items()}
+    return values, predictions
 
 
 def _piece(symbols: Symbols, number: int) -> str:
@@ -109,42 +139,29 @@ def _layer_values(
     ]
 
 
-def text_pieces(
-    text: str | Sentences, symbols: Symbols, max_positions: int
-) -> tuple[tuple[str, ...], Ids, bool]:
-    """Return the pieces of a text with their ids, and whether it was cut.
+def text_pieces(text: str | Sentences, symbols: Symbols) -> tuple[Sequence[str], Ids]:
+    """Return the pieces of a text with their ids.
 
     Args:
         text: The text, or the words of each line.
         symbols: Symbols of the model.
-        max_positions: Maximum number of pieces.
     """
     if symbols.unit == "words":
-        pieces = _words(text, symbols.tokenizer, max_positions)
-    elif not isinstance(text, str):
-        raise InputError(f"A model over {symbols.unit} reads a text, not lists of words.")
-    elif symbols.unit == "characters":
-        pieces = list(replace_surrogates(text[: max_positions + 1]))
-    else:
-        pieces = _byte_pieces(text[: max_positions + 1])
-    kept = pieces[:max_positions]
-    return tuple(kept), _ids(kept, text, symbols), len(pieces) > max_positions
-
-
-def _ids(pieces: Sequence[str], text: str | Sentences, symbols: Symbols) -> Ids:
-    if symbols.unit == "words":
+        words = _words(text, symbols.tokenizer)
         # One piece at a time: a word can contain spaces.
         end = symbols.end
         assert end is not None
-        names = {name: number for number, name in enumerate(symbols.names)}
-        ids = [end if piece == "\n" else names.get(piece, 0) for piece in pieces]
-        return np.array(ids, dtype=np.int32)
-    assert isinstance(text, str)
-    return symbols.encode(text[: len(pieces)])[: len(pieces)]
+        numbers = {name: number for number, name in enumerate(symbols.names)}
+        ids = (end if word == "\n" else numbers.get(word, 0) for word in words)
+        return words, np.fromiter(ids, dtype=np.int32, count=len(words))
+    if not isinstance(text, str):
+        raise InputError(f"A model over {symbols.unit} reads a text, not lists of words.")
+    pieces = replace_surrogates(text) if symbols.unit == "characters" else _byte_pieces(text)
+    return pieces, symbols.encode(text)
 
 
-def _words(text: str | Sentences, tokenizer: str, max_positions: int) -> list[str]:
-    """Return at least the first `max_positions` words and line breaks, and one more if any."""
+def _words(text: str | Sentences, tokenizer: str) -> list[str]:
+    """Return the words, with a line break after each line but the last one."""
     tokenize = get_tokenizer(tokenizer).words
     lines = replace_surrogates(text).split("\n") if isinstance(text, str) else [*text, ()]
     pieces: list[str] = []
@@ -152,8 +169,6 @@ def _words(text: str | Sentences, tokenizer: str, max_positions: int) -> list[st
         if number:
             pieces.append("\n")
         pieces += tokenize(line) if isinstance(line, str) else line
-        if len(pieces) > max_positions:
-            break
     return pieces
 
 
@@ -162,6 +177,8 @@ def _byte_pieces(text: str) -> list[str]:
 
     A byte that is not UTF-8 is written with a backslash.
     """
+    if text.isascii():
+        return list(text)
     pieces: list[str] = []
     for character in text:
         data = utf8_bytes(character)

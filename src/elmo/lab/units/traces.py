@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -36,6 +38,19 @@ class Track:
 
 
 @dataclass(frozen=True)
+class TextSample:
+    """Parts of a text that were read.
+
+    Attributes:
+        windows: Ranges of positions of the whole text, ascending.
+        pieces: Pieces of the whole text.
+    """
+
+    windows: tuple[range, ...]
+    pieces: Sequence[str]
+
+
+@dataclass(frozen=True)
 class UnitTraces:
     """The values of the units of a network over a text.
 
@@ -52,7 +67,9 @@ class UnitTraces:
             None if the model has no predictions, or they were not computed.
         guesses: Most likely pieces at each position, with their probabilities; empty if the piece
             was not predicted. None like `surprisal`.
-        note: What the user should know about the text, such as that it was cut.
+        note: What the user should know about the text, such as how much of it was read.
+        sample: Which parts of the text were read; None if all of it was. Pieces, values and
+            predictions are those of the parts, one after the other.
     """
 
     pieces: tuple[str, ...]
@@ -61,11 +78,14 @@ class UnitTraces:
     surprisal: NDArray[np.float32] | None = None
     guesses: tuple[tuple[Guess, ...], ...] | None = None
     note: str = ""
+    sample: TextSample | None = None
 
     def __post_init__(self) -> None:
         """Check that all arrays have one row per position."""
         lengths = {len(values) for values in self.values.values()}
         lengths |= {len(part) for part in (self.surprisal, self.guesses) if part is not None}
+        if self.sample is not None:
+            lengths.add(sum(map(len, self.sample.windows)))
         if lengths - {len(self.pieces)}:
             raise ConfigError(
                 f"Traces have {len(self.pieces)} pieces but values of other lengths: "
@@ -90,12 +110,37 @@ class UnitTraces:
             )
         )
 
+    @cached_property
+    def positions(self) -> NDArray[np.int64]:
+        """Position of each piece in the whole text."""
+        if self.sample is None:
+            return np.arange(len(self.pieces))
+        return np.concatenate(
+            [np.arange(window.start, window.stop) for window in self.sample.windows]
+        )
+
+    @property
+    def parts(self) -> tuple[range, ...]:
+        """The parts of the text that were read, as ranges of rows of the values."""
+        if self.sample is None:
+            return (range(len(self.pieces)),)
+        ends = list(accumulate(map(len, self.sample.windows), initial=0))
+        return tuple(range(*pair) for pair in pairwise(ends))
+
     @property
     def text(self) -> str:
-        """The text; words are separated by spaces."""
+        """The text that was read; words are separated by spaces."""
+        return self._joined(self.pieces)
+
+    @cached_property
+    def whole_text(self) -> str:
+        """The text with the parts that were not read."""
+        return self.text if self.sample is None else self._joined(self.sample.pieces)
+
+    def _joined(self, pieces: Sequence[str]) -> str:
         if self.unit != "words":
-            return "".join(self.pieces)
-        return re.sub(" ?\n ?", "\n", " ".join(self.pieces))
+            return "".join(pieces)
+        return re.sub(" ?\n ?", "\n", " ".join(pieces))
 
 
 def check_kinds(kinds: object) -> tuple[Kind, ...]:

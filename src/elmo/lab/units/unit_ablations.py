@@ -45,8 +45,9 @@ def with_ablations(
     """
     half = len(traces) // 2
     if isinstance(model, RecurrentModel):
-        _, ids, _ = text_pieces(text, model.symbols, len(traces))
-        measure = partial(_recurrent_losses, model, ids[half : half + POSITIONS])
+        _, ids = text_pieces(text, model.symbols)
+        first = int(traces.positions[half])
+        measure = partial(_recurrent_losses, model, ids[first : first + POSITIONS])
     else:
         measure = partial(_elmo_losses, model, second_half(traces, ELMO_POSITIONS), device)
     result = list(found)

@@ -4,6 +4,7 @@ With hundreds of units the best one always looks good by chance. So it is chosen
 of the text and scored on the second. The same search with shifted labels shows what chance reaches.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -182,6 +183,18 @@ class UnitSearch:
                     "of the text. Use a longer text."
                 )
         return parts
+
+
+def searches_of(traces: UnitTraces, properties: Sequence[PropertyLabels]) -> list[UnitSearch]:
+    """Return one search per property. Properties with the same valid positions share a search."""
+    by_positions: dict[bytes, UnitSearch] = {}
+    searches: list[UnitSearch] = []
+    for labels in properties:
+        key = labels.is_valid.tobytes()
+        if key not in by_positions:
+            by_positions[key] = UnitSearch(traces, labels.is_valid)
+        searches.append(by_positions[key])
+    return searches
 
 
 def has_both_values(labels: PropertyLabels) -> bool:
