@@ -9,6 +9,8 @@ from elmo.errors import ConfigError
 
 ValueKind = Literal["hidden", "cell", "input", "forget", "output", "candidate", "reset", "update"]
 
+FIGURE_FORMATS = (".png", ".svg", ".json")
+
 
 @dataclass(frozen=True)
 class ExploreConfig:
@@ -20,6 +22,7 @@ class ExploreConfig:
     Examples:
       elmo explore run text.txt --out page.html
       elmo explore run text.txt --out page.html --compare other-run
+      elmo explore run text.txt --out page.html --saturation gates.png
       elmo explore small-en sentences.txt --out page.html --kinds '[hidden, cell]'
     """
 
@@ -36,6 +39,9 @@ class ExploreConfig:
     """HTML file to write."""
     compare: str | None = None
     """A second model, which is shown next to the first."""
+    saturation: str | None = None
+    """Also draw how often each gate is nearly closed or nearly open, and the time scales of the
+    units, to this PNG or SVG file (needs matplotlib), or write the numbers to this JSON file."""
     kinds: tuple[ValueKind, ...] = ()
     """Values to store: hidden, cell, or the gates input, forget, output, candidate (LSTM), reset,
     update (GRU). Default: all that the network has."""
@@ -59,6 +65,10 @@ class ExploreConfig:
             raise ConfigError(f"guesses must be 0 or more (got {self.guesses}).")
         if self.compare is not None and self.text == "-":
             raise ConfigError("compare needs a text file: standard input can be read only once.")
+        if self.saturation is not None and not self.saturation.lower().endswith(FIGURE_FORMATS):
+            raise ConfigError(
+                f"saturation must be a file with .png, .svg or .json (got {self.saturation!r})."
+            )
 
 
 @dataclass(frozen=True)

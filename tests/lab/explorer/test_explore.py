@@ -150,6 +150,15 @@ def test_command_writes_the_page(folder, tmp_path):
     assert data["sources"][0]["guesses"] is None
 
 
+def test_command_writes_the_saturation_of_gates(folder, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(LM_TEXT)
+    figure = tmp_path / "gates.svg"
+    result = command(folder, text, "--out", tmp_path / "page.html", "--saturation", figure)
+    assert f"Wrote {figure}." in result.output
+    assert figure.read_text().startswith("<?xml")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -157,6 +166,8 @@ def test_command_writes_the_page(folder, tmp_path):
         (["--guesses", -1], "guesses must be 0 or more"),
         (["--kinds", "[memory]"], "memory"),
         (["--units", "[400]"], "no unit 400"),
+        (["--saturation", "gates.gif"], "saturation must be a file with .png, .svg or .json"),
+        (["--saturation", "gates.png", "--kinds", "[hidden]"], "No gates were read"),
     ],
 )
 def test_command_reports_invalid_options(folder, tmp_path, options, message):

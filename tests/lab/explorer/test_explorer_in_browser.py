@@ -12,6 +12,7 @@ from headless_browser import SHIFT
 
 from elmo.lab.explorer.explore import explorer_page
 from elmo.lab.pages.html_page import HtmlPage
+from elmo.lab.units.saturation import saturation
 from elmo.lab.units.traces import Track, UnitTraces
 
 HOSTILE = (
@@ -340,6 +341,48 @@ def test_export_of_json_svg_and_png(opened, downloads):
     png = downloaded(downloads, f"{name}.png")
     assert png.startswith(b"\x89PNG")
     assert int.from_bytes(png[16:20], "big") == 2 * int(picture.get("width"))
+
+
+def test_points_of_the_saturation_figure_show_their_units(opened, downloads):
+    traces = quote_traces()
+    page = opened(traces, fragment="#layer=1&values=cell&unit=4")
+    gate = saturation(traces)[Track(0, "forward", "forget")]
+    assert "Time scale of its memory" in page.text("#unit-gates")
+    page.browser_page.click("#show-saturation")
+    assert page.texts("#saturation h3") == ["Layer 0", "Layer 1"]
+    assert page.texts("#saturation figcaption") == ["Forget gate", "Time scale"] * 2
+    unit = int(np.argmax(gate.time_scale))
+    point = page.js(
+        "(() => { const panel = explorer.saturation; const plot = panel.plots[1];"
+        "plot.canvas.scrollIntoView();"
+        f"const [x, y] = panel.place(...plot.points[{unit}]);"
+        "const box = plot.canvas.getBoundingClientRect(); return [box.left + x, box.top + y]; })()"
+    )
+    page.browser_page.mouse("mouseMoved", *point)
+    assert page.text("#tooltip").startswith(f"Unit {unit}")
+    page.browser_page.mouse("mousePressed", *point, pressed=True)
+    page.browser_page.mouse("mouseReleased", *point)
+    page.settle()
+    assert page.text("#details-title") == f"Unit {unit}, forget gate, layer 0"
+    page.js(
+        "(() => { const s = document.getElementById('sort'); s.value = 'memory';"
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+    assert page.units() == np.argsort(-gate.time_scale).tolist()
+    page.browser_page.click("#save-json")
+    first, second = json.loads(downloaded(downloads, "unit-*.json"))["saturation"]["model"]
+    assert (first["layer"], second["layer"], first["gate"]) == (0, 1, "forget")
+    np.testing.assert_allclose(first["low"], gate.low, rtol=1e-3)
+    np.testing.assert_allclose(first["time_scale"], gate.time_scale, rtol=1e-3)
+    page.browser_page.click("#show-saturation")
+    assert page.js("document.getElementById('saturation').hidden")
+
+
+def test_network_without_gates_says_so(opened):
+    page = opened(quote_traces(kinds=("hidden",)))
+    page.browser_page.click("#show-saturation")
+    assert "A simple RNN has none" in page.text("#no-gates")
+    assert page.text("#unit-gates") == ""
 
 
 @pytest.mark.parametrize(

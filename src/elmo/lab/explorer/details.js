@@ -31,6 +31,8 @@ function showUnitDetails(pane, jump) {
   find("statistics").textContent = `Mean ${formatValue(track.mean[index])}, standard deviation `
     + `${formatValue(track.spread[index])}. From one ${source.one} to the next it correlates with `
     + `itself by ${formatValue(track.slowness[index])}.`;
+  find("unit-gates").replaceChildren(...saturationSentences(track, track.units[index])
+    .map((text) => make("li", {}, text)));
   drawHistogram(find("histogram"), track, index, pane.colors);
   find("histogram").setAttribute("aria-label", `Histogram of the values of unit ${track.units[index]}`);
   for (const [id, sign] of [["highest", 1], ["lowest", -1]]) {

@@ -15,6 +15,7 @@ from elmo.lab.units.traces import Kind, UnitTraces
 # In the order in which they use each other.
 _SCRIPTS = (
     "source.js",
+    "text_layout.js",
     "text_view.js",
     "plots.js",
     "matching.js",
@@ -22,6 +23,9 @@ _SCRIPTS = (
     "pane.js",
     "details.js",
     "unit_list.js",
+    "saturation.js",
+    "address.js",
+    "controls.js",
     "explorer.js",
 )
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from elmo.config.look_inside import ExploreConfig
 from elmo.lab.explorer.explore import explorer_page, read_models
+from elmo.lab.units.saturation_figure import write_saturation
 
 
 @dataclass(frozen=True)
@@ -15,16 +16,19 @@ class ExploreResult:
         page: Path of the page.
         megabytes: Size of the page.
         note: How much of the text was read; empty if all of it was.
+        files: Other files that were written.
     """
 
     page: str
     megabytes: float
     note: str = ""
+    files: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the path and the size."""
         note = f"{self.note} " if self.note else ""
-        return f"{note}Wrote {self.page} ({self.megabytes:.1f} MB). Open it in a browser."
+        text = f"{note}Wrote {self.page} ({self.megabytes:.1f} MB). Open it in a browser."
+        return " ".join([text, *(f"Wrote {name}." for name in self.files)])
 
 
 def explore_text(config: ExploreConfig) -> ExploreResult:
@@ -37,7 +41,10 @@ def explore_text(config: ExploreConfig) -> ExploreResult:
         n_guesses=config.guesses,
         device=config.device,
     )
+    files: list[str] = []
+    if config.saturation is not None:
+        files.append(str(write_saturation(traces, Path(config.saturation))))
     page = explorer_page(traces, all_units=config.all_units, units=config.units)
     path = page.save(config.out)
     notes = dict.fromkeys(each.note for each in traces.values() if each.note)
-    return ExploreResult(str(path), path.stat().st_size / 1e6, " ".join(notes))
+    return ExploreResult(str(path), path.stat().st_size / 1e6, " ".join(notes), tuple(files))

@@ -1,4 +1,4 @@
-// The page: its state, controls and keys.
+// The page: what it shows, and how the parts of the page change together.
 
 const data = readData();
 const byId = (id) => document.getElementById(id);
@@ -13,12 +13,13 @@ class Explorer {
     followTheme(byId("theme"), () => this.recolor());
     this.palette = divergingPalette();
     this.list = new UnitList(byId("unit-list"), (index) => this.showUnit(this.active, index));
+    this.saturation = new SaturationPanel(byId("saturation"), this);
     byId("title").textContent = document.title;
     byId("note").textContent = this.sources.map((source) => source.note).filter(Boolean).join(" ");
     this.addPane(this.sources[0]);
     if (this.sources.length > 1) this.setCompare(true);
-    this.followAddress();
-    this.listen();
+    followAddress(this);
+    listen(this);
   }
 
   /** Add a pane; the second shows another layer of the same model, or another model. */
@@ -66,7 +67,7 @@ class Explorer {
     this.panes.forEach((each) => each.element.classList.toggle("active", each === pane));
     this.fillList();
     this.detail();
-    this.writeAddress();
+    writeAddress(this);
   }
 
   /** Fill the list of units for the active pane, after a change of order, search or track. */
@@ -87,7 +88,7 @@ class Explorer {
     else this.activate(pane);
     byId("announcement").textContent = `Unit ${pane.track.units[index]}`;
     this.detail();
-    this.writeAddress();
+    writeAddress(this);
   }
 
   stepUnit(step, pane = this.active) {
@@ -102,8 +103,12 @@ class Explorer {
   /** Update the panel about the unit after the text has been painted. */
   detail() {
     clearTimeout(this.detailTimer);
-    this.detailTimer = setTimeout(() =>
-      showUnitDetails(this.active, (position) => this.jump(position)), 50);
+    this.detailTimer = setTimeout(() => this.showDetails(), 50);
+  }
+
+  showDetails() {
+    showUnitDetails(this.active, (position) => this.jump(position));
+    this.saturation.update();
   }
 
   jump(position) {
@@ -182,7 +187,10 @@ class Explorer {
   }
 
   showFoundUnit({ track, index }) {
-    const pane = this.selected?.pane ?? this.active;
+    this.showTrackUnit(this.selected?.pane ?? this.active, track, index);
+  }
+
+  showTrackUnit(pane, track, index) {
     if (pane.track !== track) pane.setTrack(track, index);
     else this.showUnit(pane, index);
   }
@@ -194,114 +202,9 @@ class Explorer {
     this.detail();
   }
 
-  /** Show what the fragment of the address names, as in `page.html#layer=1&values=cell&unit=37`. */
-  followAddress() {
-    const wanted = new URLSearchParams(location.hash.slice(1));
-    if (![...wanted.keys()].length) return;
-    const pane = this.panes[0];
-    const source = this.sources[Number(wanted.get("model") ?? 0)] ?? this.sources[0];
-    if (source !== pane.source) pane.setSource(source);
-    const track = source.find(Number(wanted.get("layer") ?? pane.track.layer),
-      wanted.get("direction") ?? pane.track.direction, wanted.get("values") ?? pane.track.kind);
-    if (track && track !== pane.track) pane.setTrack(track);
-    const index = pane.track.units.indexOf(Number(wanted.get("unit") ?? -1));
-    if (index >= 0) this.showUnit(pane, index);
-    else if (wanted.has("unit")) {
-      byId("note").textContent += ` Unit ${wanted.get("unit")} is not stored in this page: `
-        + "use --units or --all-units.";
-    }
-    const place = source.index(Number(wanted.get("position") ?? -1));
-    if (place >= 0) {
-      pane.view.scrollTo(place, true);
-      this.setCursor(pane, place);
-    }
-  }
-
-  /** Keep the shown unit in the address, so that it can be copied. */
-  writeAddress() {
-    const { source, track, index } = this.panes[0];
-    const parts = { layer: track.layer, direction: track.direction, values: track.kind,
-      unit: track.units[index] };
-    if (this.sources.length > 1) parts.model = this.sources.indexOf(source);
-    clearTimeout(this.addressTimer);
-    this.addressTimer = setTimeout(() => {
-      // Frames in notebooks have no address.
-      if (location.protocol !== "about:") {
-        history.replaceState(null, "", `#${new URLSearchParams(parts)}`);
-      }
-    }, 300);
-  }
-
   get fileName() {
     const { track, index } = this.active;
     return `unit-${track.units[index]}-layer-${track.layer}-${track.kind}`;
-  }
-
-  listen() {
-    byId("compare").addEventListener("click", () => this.setCompare(this.panes.length < 2));
-    byId("sort").addEventListener("change", () => this.fillList());
-    byId("search").addEventListener("input", () => {
-      this.fillList();
-      const [first] = this.order(this.active);
-      if (first !== undefined && byId("search").value.trim()) this.showUnit(this.active, first);
-    });
-    byId("clear-selection").addEventListener("click", () => this.clearSelection());
-    byId("scope").addEventListener("change", () => {
-      if (this.selected) this.select(this.selected.pane, this.selected.first, this.selected.end);
-    });
-    byId("save-svg").addEventListener("click", () => download(`${this.fileName}.svg`,
-      new Blob([pictureOf(this.panes).svg], { type: "image/svg+xml" })));
-    byId("save-png").addEventListener("click", async () => {
-      const { svg, width, height } = pictureOf(this.panes);
-      download(`${this.fileName}.png`, await svgToPng(svg, width, height));
-    });
-    byId("save-json").addEventListener("click", () => download(`${this.fileName}.json`,
-      new Blob([JSON.stringify(shownData(this.panes, this.found), null, 1)],
-        { type: "application/json" })));
-    addEventListener("hashchange", () => this.followAddress());
-    addEventListener("keydown", (event) => this.key(event));
-    document.addEventListener("pointerup", () => setTimeout(() => this.readSelection(), 0));
-  }
-
-  /** Read what was selected with the mouse. */
-  readSelection() {
-    for (const pane of this.panes) {
-      const positions = pane.view.selectedPositions(getSelection());
-      if (positions) {
-        this.activate(pane);
-        this.select(pane, ...positions);
-      }
-    }
-  }
-
-  key(event) {
-    const { key } = event;
-    const target = event.target instanceof Element ? event.target : document.body;
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (key === "Escape") {
-      this.tooltip.hidden = true;
-      if (target === byId("search")) target.value = "", this.fillList();
-      else this.clearSelection();
-      return;
-    }
-    const isTyping = target.matches("select, input");
-    const isSearch = target === byId("search");
-    if ((key === "ArrowDown" || key === "ArrowUp") && (!isTyping || isSearch)) {
-      this.stepUnit(key === "ArrowDown" ? 1 : -1);
-    } else if (isTyping) {
-      return;
-    } else if (key === "/") {
-      byId("search").focus();
-    } else if (target.closest(".text-scroll") || target === document.body) {
-      const { cursor, source, view } = this.active;
-      const now = cursor >= 0 ? cursor : view.visible()[0] - 1;
-      const moves = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: source.length - 1 };
-      if (!(key in moves)) return;
-      this.moveCursor(moves[key], event.shiftKey);
-    } else {
-      return;
-    }
-    event.preventDefault();
   }
 }
 

@@ -7,6 +7,7 @@ import numpy as np
 from elmo.errors import ConfigError
 from elmo.lab.explorer.stored_units import choose_units, store_track
 from elmo.lab.pages.page_data import encode_array
+from elmo.lab.units.saturation import GateSaturation, saturation
 from elmo.lab.units.traces import Guess, UnitTraces
 
 # Text, predictions and the page itself take the rest of the 8 MB that a page may have.
@@ -40,6 +41,7 @@ def _source(
         for track, numbers in choose_units(traces, max_bytes, units).items()
     }
     surprisal = traces.surprisal
+    gates = saturation(traces)
     return {
         "name": name,
         "unit": traces.unit,
@@ -62,9 +64,20 @@ def _source(
                 "mean": encode_array(each.mean),
                 "spread": encode_array(each.spread),
                 "slowness": encode_array(each.slowness),
+                "saturation": _saturation(gates[track]) if track in gates else None,
             }
             for track, each in stored.items()
         ],
+    }
+
+
+def _saturation(gate: GateSaturation) -> dict[str, object]:
+    """Return the saturation of a gate for all units, also those whose values are not stored."""
+    time_scale = gate.time_scale
+    return {
+        "low": encode_array(gate.low),
+        "high": encode_array(gate.high),
+        "time_scale": None if time_scale is None else encode_array(time_scale),
     }
 
 

@@ -87,6 +87,20 @@ function* visualLines(view, first, end) {
   }
 }
 
+/** Return how often the gates of all units are saturated, and their time scales, as plain data. */
+function saturationData(source) {
+  const rounded = (values) => Array.from(values,
+    (value) => (Number.isFinite(value) ? Number(value.toPrecision(4)) : null));
+  return source.tracks.filter((track) => track.saturation).map((track) => ({
+    layer: track.layer,
+    direction: track.direction,
+    gate: track.kind,
+    low: rounded(track.saturation.low),
+    high: rounded(track.saturation.high),
+    time_scale: track.saturation.timeScale && rounded(track.saturation.timeScale),
+  }));
+}
+
 /** Return the values of the shown units, and the selection with what was found, as plain data. */
 function shownData(panes, found) {
   const shown = panes.map(({ source, track, index }) => ({
@@ -120,5 +134,6 @@ function shownData(panes, found) {
       { first: found.source.position(first), end: found.source.position(end - 1) + 1,
         text: found.source.text(first, end) })),
   };
-  return { shown, selection };
+  const saturation = Object.fromEntries(panes.map(({ source }) => [source.name, saturationData(source)]));
+  return { shown, selection, saturation };
 }

@@ -21,6 +21,23 @@ class Track {
     for (const name of ["scale", "color_limit", "mean", "spread", "slowness"]) {
       this[name] = decodeArray(record[name]);
     }
+    if (record.saturation) { // of all units, also those that are not stored
+      const { low, high, time_scale: timeScale } = record.saturation;
+      this.saturation = { low: decodeArray(low), high: decodeArray(high),
+        timeScale: timeScale && decodeArray(timeScale) };
+    }
+  }
+
+  /** Whether the units are those of another track; projected hidden states are others. */
+  hasUnitsOf(track) {
+    return this.layer === track.layer && this.direction === track.direction
+      && this.record.n_units === track.record.n_units;
+  }
+
+  /** The time scales of all units, if the network has forget gates. */
+  get timeScale() {
+    const gate = this.source.find(this.layer, this.direction, "forget");
+    return gate && this.hasUnitsOf(gate) ? gate.saturation.timeScale : undefined;
   }
 
   /** The rows of all units, decoded when they are first needed. */

@@ -3,6 +3,7 @@
 const SORT_KEYS = {
   spread: (track, i) => -track.spread[i],
   slowness: (track, i) => -track.slowness[i],
+  memory: (track, i) => -(track.timeScale?.[track.units[i]] ?? 0),
   high: (track, i) => -track.mean[i],
   low: (track, i) => track.mean[i],
   number: (track, i) => track.units[i],
