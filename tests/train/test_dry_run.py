@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from elmo.train import dry_run
-from elmo.train.dry_run import step_seconds
-from elmo.train.progress_line import TIMED, WARM_UP
+from elmo.train.dry_run import TIMED, WARM_UP, step_seconds
 
 N_STEPS = 20
 

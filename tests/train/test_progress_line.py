@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from elmo.train import progress_line
-from elmo.train.progress_line import WARM_UP, ProgressLine
+from elmo.train.progress_line import ProgressLine
 
 
 @pytest.fixture
@@ -23,13 +23,15 @@ def test_progress_is_printed_as_lines_without_a_terminal(capsys, monkeypatch):
     with line.displayed():
         assert line.tokens_per_second == 0.0
         assert line.seconds_left is None
-        line.update(10, 5000, loss=4.25, learning_rate=0.002)
+        line.update(10, 5000, 0.002)
+        line.update_loss(4.25)
         line.write("perplexity 80")
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("epoch 0.25, step 10 of 100, ")
-    assert "tokens/s" in lines[0]
-    assert lines[0].endswith(" left, loss 4.2500, rate 0.002")
-    assert lines[1] == "perplexity 80"
+    assert lines[0] == "epoch 0.25, step 10 of 100, rate 0.002"
+    assert lines[1].startswith("epoch 0.25, step 10 of 100, ")
+    assert "tokens/s" in lines[1]
+    assert lines[1].endswith(" left, loss 4.2500, rate 0.002")
+    assert lines[2] == "perplexity 80"
 
 
 @pytest.mark.usefixtures("clock")
@@ -67,7 +69,7 @@ def test_progress_lines_are_printed_only_at_intervals(capsys):
     line = ProgressLine(n_steps=100, steps_per_epoch=40)
     with line.displayed():
         for step in range(1, 50):
-            line.update(step, 100)
+            line.update(step, 100, 0.1)
     assert capsys.readouterr().err == ""
 
 
@@ -75,12 +77,13 @@ def test_progress_line_prints_nothing_if_show_is_false(capsys, monkeypatch):
     monkeypatch.setattr(progress_line, "LINE_INTERVAL", 0.0)
     line = ProgressLine(n_steps=100, steps_per_epoch=40, show=False)
     with line.displayed():
-        line.update(1, 100, loss=1.0)
+        line.update(1, 100, 0.1)
+        line.update_loss(1.0)
         line.write("text")
     assert capsys.readouterr() == ("", "")
 
 
-def test_training_speed_is_averaged_over_the_latest_updates(monkeypatch):
+def test_training_speed_is_averaged_over_the_latest_losses(monkeypatch):
     now = 0.0
     monkeypatch.setattr(progress_line.time, "monotonic", lambda: now)
     line = ProgressLine(n_steps=1000, steps_per_epoch=40, show=False)
@@ -88,14 +91,32 @@ def test_training_speed_is_averaged_over_the_latest_updates(monkeypatch):
     with line.displayed():
         for step in range(101, 201):
             now += 1.0 if step <= 120 else 0.1
-            line.update(step, 50)
+            line.update(step, 50, 0.1)
+            line.update_loss(4.25)
         assert line.tokens_per_second == pytest.approx(500)
         assert line.seconds_left == pytest.approx(80)
         now += 3600.0
         line.restart_clock()
         now += 0.1
-        line.update(201, 50)
+        line.update(201, 50, 0.1)
+        line.update_loss(4.25)
         assert line.tokens_per_second == pytest.approx(500)
+
+
+def test_training_speed_does_not_depend_on_when_steps_are_launched(monkeypatch):
+    """Steps on a GPU are launched at once and done when the loss is read."""
+    now = 0.0
+    monkeypatch.setattr(progress_line.time, "monotonic", lambda: now)
+    line = ProgressLine(n_steps=1000, steps_per_epoch=40, show=False)
+    with line.displayed():
+        for step in range(1, 501):
+            now += 0.001
+            line.update(step, 50, 0.1)
+            if step % 50 == 0:
+                now += 50 * 0.099
+                line.update_loss(4.25)
+        assert line.tokens_per_second == pytest.approx(500)
+        assert line.seconds_left == pytest.approx(50)
 
 
 def test_progress_line_is_updated_in_place_on_a_terminal(monkeypatch):
@@ -109,7 +130,8 @@ def test_progress_line_is_updated_in_place_on_a_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     line = ProgressLine(n_steps=100, steps_per_epoch=40)
     with line.displayed():
-        line.update(10, 5000, loss=4.25)
+        line.update(10, 5000, 0.1)
+        line.update_loss(4.25)
         line.write("perplexity [80]")
     assert "step 10 of 100" in screen.getvalue()
     assert "loss 4.2500" in screen.getvalue()
@@ -125,9 +147,10 @@ def test_time_left_is_printed_once_after_some_steps(capsys, monkeypatch, first_s
     with line.displayed():
         for step in range(first_step + 1, first_step + 60):
             # The first steps are slow and not counted.
-            now += 5.0 if step <= first_step + WARM_UP else 0.1
-            line.update(step, 50)
-            line.print_time_left()
-    left = {0: "1 min 38 s", 100: "1 min 28 s"}[first_step]
+            now += 1.0 if step <= first_step + 5 else 0.1
+            line.update(step, 50, 0.1)
+            if step % 5 == 0:
+                line.update_loss(4.25)
+    left = {0: "1 min 37 s", 100: "1 min 27 s"}[first_step]
     text = f"500 tokens/s: about {left} left, without evaluations\n"
     assert capsys.readouterr().err == text

@@ -28,6 +28,7 @@ def report_all(monitor, resume_step=None):
     with monitor.opened(resume_step):
         monitor.step(4, 0.25)
         monitor.losses(4, [2.0, 4.0], RESULT)
+        monitor.message(4)
         monitor.evaluation(4, EVALUATION, is_best=True)
         monitor.evaluation(6, EVALUATION, is_best=False)
         monitor.rollback(7, RunState(step=6, n_rollbacks=1), "too high")

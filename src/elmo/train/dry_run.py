@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from elmo.progress import duration
 from elmo.train.prefetch import prefetched
-from elmo.train.progress_line import TIMED, WARM_UP
 from elmo.train.trainable import Batch, EvaluationT, StepResult, Trainable
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+# Steps before the clock starts, and timed steps.
+WARM_UP, TIMED = 3, 20
 # Time limit in seconds. One call of `step` can exceed it.
 MAX_SECONDS = 10.0
 # A first call that takes longer than this fraction of the time limit is not repeated as a warm-up.

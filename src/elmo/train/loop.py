@@ -132,9 +132,10 @@ class Loop(Generic[Batch, EvaluationT, Result]):
                 state.step += 1
                 state.n_summed += 1
                 self._sums += result.losses
+                self.monitor.step(state.step, result.rate)
                 if state.step % options.log_every == 0:
                     self._log(result)
-                self.monitor.step(state.step, result.rate)
+                self.monitor.message(state.step)
                 if self._evaluation_is_due():
                     self._evaluate()
                     if self._is_out_of_patience():

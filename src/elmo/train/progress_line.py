@@ -17,10 +17,10 @@ from elmo.progress import duration, progress_is_hidden
 
 # Seconds between two lines if the output is not a terminal.
 LINE_INTERVAL = 30.0
-# Number of updates over which the speed is averaged.
-SPEED_UPDATES = 50
-# Steps before the clock starts, and steps timed for the estimate of the remaining time.
-WARM_UP, TIMED = 3, 20
+# Number of timed losses over which the speed is averaged.
+SPEED_LOSSES = 20
+# Number of steps timed for the first estimate of the remaining time.
+TIMED_STEPS = 20
 
 
 class ProgressLine:
@@ -30,12 +30,14 @@ class ProgressLine:
         self.n_steps = n_steps
         self.steps_per_epoch = steps_per_epoch
         self.show = show and not progress_is_hidden()
-        self.step = self._first_step = 0
+        self.step = 0
         self.loss: float | None = None
         self.learning_rate: float | None = None
-        # Time, step and number of tokens at the latest updates.
-        self._samples: deque[tuple[float, int, int]] = deque(maxlen=SPEED_UPDATES)
+        # Time, step and number of tokens at the latest losses.
+        self._samples: deque[tuple[float, int, int]] = deque(maxlen=SPEED_LOSSES)
         self._n_tokens = 0
+        # Whether the times include the first steps, which compile kernels and allocate memory.
+        self._is_cold, self._has_printed_time = True, False
         self._last_line = 0.0
         self._bars: Any = None
         self._evaluation_start, self._n_batches = 0.0, 0
@@ -44,7 +46,6 @@ class ProgressLine:
     @contextmanager
     def displayed(self) -> Iterator[None]:
         """Display the progress line, starting at the current step."""
-        self._first_step = self.step
         self.restart_clock()
         self._last_line = time.monotonic()
         if self.show and sys.stderr.isatty():
@@ -60,29 +61,34 @@ class ProgressLine:
 
     def restart_clock(self) -> None:
         """Restart the speed measurement, for example after a pause for an evaluation."""
+        self._is_cold = self._is_cold and len(self._samples) < 2
         self._samples.clear()
         self._samples.append((time.monotonic(), self.step, self._n_tokens))
 
-    def update(
-        self,
-        step: int,
-        n_tokens: int,
-        *,
-        loss: float | None = None,
-        learning_rate: float | None = None,
-    ) -> None:
-        """Update the progress after `n_tokens` more tokens, over all processes.
-
-        Without a value, the displayed loss and learning rate stay, which avoids reading them from
-        the device at every step.
-        """
+    def update(self, step: int, n_tokens: int, learning_rate: float) -> None:
+        """Update the progress after `n_tokens` more tokens, over all processes."""
         self.step = step
         self._n_tokens += n_tokens
-        self._samples.append((time.monotonic(), step, self._n_tokens))
-        self.loss = self.loss if loss is None else loss
-        self.learning_rate = self.learning_rate if learning_rate is None else learning_rate
+        self.learning_rate = learning_rate
+        self._show()
+
+    def update_loss(self, loss: float) -> None:
+        """Update the loss and the speed, at the step of the last update.
+
+        Only here steps are timed: reading a loss waits for the device, while an update after a step
+        only means that the step was launched.
+        """
+        self.loss = loss
+        if self._is_cold and len(self._samples) > 1:
+            self._is_cold = False
+            self._samples.popleft()
+        self._samples.append((time.monotonic(), self.step, self._n_tokens))
+        self._show()
+        self._print_time_left()
+
+    def _show(self) -> None:
         if self._bars is not None:
-            self._bars.update(self._task, completed=step, description=str(self))
+            self._bars.update(self._task, completed=self.step, description=str(self))
         elif self.show and time.monotonic() - self._last_line >= LINE_INTERVAL:
             self._last_line = time.monotonic()
             sys.stderr.write(f"{self}\n")
@@ -114,26 +120,27 @@ class ProgressLine:
         elif self.show:
             sys.stderr.write(f"{text}\n")
 
-    def print_time_left(self) -> None:
+    def _print_time_left(self) -> None:
         """Print the estimated remaining time once enough steps have been timed."""
-        n_done = self.step - self._first_step
-        if n_done == WARM_UP:
-            self.restart_clock()
-        if n_done == WARM_UP + TIMED and self.seconds_left is not None:
-            self.write(
-                f"{self.tokens_per_second:,.0f} tokens/s: about "
-                f"{duration(self.seconds_left)} left, without evaluations"
-            )
+        n_timed = self.step - self._samples[0][1]
+        if self._is_cold or self._has_printed_time or n_timed < TIMED_STEPS:
+            return
+        assert self.seconds_left is not None
+        self._has_printed_time = True
+        self.write(
+            f"{self.tokens_per_second:,.0f} tokens/s: about {duration(self.seconds_left)} left, "
+            "without evaluations"
+        )
 
     @property
     def tokens_per_second(self) -> float:
-        """Average speed over the latest updates; 0 before the first update."""
+        """Average speed over the latest losses; 0 before the first loss."""
         (begin, _, first), (end, _, last) = self._samples[0], self._samples[-1]
         return (last - first) / (end - begin) if end > begin else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated remaining time in seconds; None before the first update."""
+        """Estimated remaining time in seconds; None before the first loss."""
         (begin, first, _), (end, last, _) = self._samples[0], self._samples[-1]
         if last == first:
             return None
@@ -143,9 +150,9 @@ class ProgressLine:
         parts = [
             f"epoch {self.step / self.steps_per_epoch:.2f}",
             f"step {self.step:,} of {self.n_steps:,}",
-            f"{self.tokens_per_second:,.0f} tokens/s",
         ]
         if self.seconds_left is not None:
+            parts.append(f"{self.tokens_per_second:,.0f} tokens/s")
             parts.append(f"{duration(self.seconds_left)} left")
         if self.loss is not None:
             parts.append(f"loss {self.loss:.4f}")

@@ -32,9 +32,11 @@ class RunMonitor:
             yield
 
     def step(self, step: int, rate: float) -> None:
-        """Show a completed step and its message and, once, the estimated remaining time."""
-        self.line.update(step, self.trainable.tokens_per_step, learning_rate=rate)
-        self.line.print_time_left()
+        """Show a completed step."""
+        self.line.update(step, self.trainable.tokens_per_step, rate)
+
+    def message(self, step: int) -> None:
+        """Print the message of a step, if it has one."""
         if (message := self.trainable.message(step)) is not None:
             self.line.write(message)
             self.line.restart_clock()
@@ -42,7 +44,7 @@ class RunMonitor:
     def losses(self, step: int, losses: Sequence[float], result: StepResult) -> None:
         """Show and log the mean losses since the last log entry, and the result of a step."""
         loss = sum(losses) / len(losses)
-        self.line.update(step, 0, loss=loss)
+        self.line.update_loss(loss)
         if self._report is not None:
             values = {
                 "epoch": step / self.trainable.steps_per_epoch,
