@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo.kernels import native_ffi, native_library, weight_snapshot
+from elmo.kernels import native_compiler, native_ffi, native_library, weight_snapshot
 
 VARIANTS = {"native": ()}
 NO_AMX = ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8")
@@ -16,7 +16,7 @@ if platform.machine().lower() in ("x86_64", "amd64"):
         "no AMX, no bfloat16": (*NO_AMX, "-mno-avx512bf16"),
         "SSE only": ("-march=x86-64",),
     }
-    if all(name in native_library._cpu_features() for name in (b" avx2 ", b" fma ")):
+    if all(name in native_compiler.cpu_features() for name in (b" avx2 ", b" fma ")):
         VARIANTS["AVX2"] = ("-march=haswell",)
 elif platform.machine().lower() in ("aarch64", "arm64"):
     VARIANTS["no dot products"] = ("-mcpu=cortex-a53",)
@@ -42,17 +42,17 @@ REQUIRED = {
 
 @cache
 def compiled(variant, folder):
-    compiler = native_library._compiler()
+    compiler = native_compiler.find_compiler()
     path = folder / f"{variant.replace(' ', '-')}.so"
-    flags = (*native_library.FLAGS, native_library._cpu_flag(), *VARIANTS[variant])
+    flags = (*native_compiler.FLAGS, native_library._cpu_flag(), *VARIANTS[variant])
     if not path.exists():
-        native_library._compile(compiler, flags, path.parent).replace(path)
-    return native_library.load_library(path)
+        native_compiler.compile_library(compiler, flags, path.parent).replace(path)
+    return native_compiler.load_library(path)
 
 
 def use(variant, folder, monkeypatch):
     """Load a variant of the native kernels and return the precisions that it supports."""
-    if native_library._compiler() is None:
+    if native_compiler.find_compiler() is None:
         pytest.skip("no C compiler")
     loaded = compiled(variant, folder)
     monkeypatch.setattr(native_ffi, "library", lambda: loaded)

@@ -5,7 +5,7 @@ import threading
 import pytest
 from native_variants import PRECISIONS, REQUIRED, VARIANTS, compiled, use
 
-from elmo.kernels import native_ffi, native_library
+from elmo.kernels import native_compiler, native_ffi
 from elmo.kernels.native_ffi import scratch
 from elmo.kernels.native_library import library
 
@@ -29,7 +29,7 @@ def test_each_variant_supports_exactly_the_required_precisions(variant, native_f
 
 
 def test_library_of_this_machine_supports_exactly_the_required_precisions():
-    if native_library._compiler() is None:
+    if native_compiler.find_compiler() is None:
         pytest.skip("no C compiler")
     loaded = library()
     assert loaded is not None  # otherwise all tests of native kernels would be skipped

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo.kernels import native_library
+from elmo.kernels import native_compiler, native_library
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def empty_cache(tmp_path, monkeypatch):
     monkeypatch.delenv("ELMO_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # Compiling is faster without optimization, and these tests compute nothing.
-    monkeypatch.setattr(native_library, "FLAGS", (*native_library.FLAGS, "-O0"))
+    monkeypatch.setattr(native_compiler, "FLAGS", (*native_compiler.FLAGS, "-O0"))
     native_library._library.cache_clear()
     yield tmp_path
     native_library._library.cache_clear()
@@ -31,7 +31,7 @@ def write_script(path, text):
     return str(path)
 
 
-needs_compiler = pytest.mark.skipif(native_library._compiler() is None, reason="no C compiler")
+needs_compiler = pytest.mark.skipif(native_compiler.find_compiler() is None, reason="no C compiler")
 
 
 @needs_compiler
@@ -50,8 +50,8 @@ def test_native_library_is_compiled_only_once(empty_cache, monkeypatch):
 def test_native_library_is_recompiled_if_the_source_changes(empty_cache, monkeypatch):
     native_library.library()
     changed = empty_cache / "native.c"
-    changed.write_text(native_library.SOURCE.read_text() + "/* changed */\n")
-    monkeypatch.setattr(native_library, "SOURCE", changed)
+    changed.write_text(native_compiler.SOURCE.read_text() + "/* changed */\n")
+    monkeypatch.setattr(native_compiler, "SOURCE", changed)
     native_library._library.cache_clear()
     assert native_library.library() is not None
     assert len(list(native_library.kernel_folder().iterdir())) == 2
@@ -115,10 +115,10 @@ def test_warning_is_logged_if_the_compiled_library_cannot_be_loaded(
 
 @needs_compiler
 def test_damaged_cached_library_is_rebuilt(empty_cache, caplog):
-    flags = (*native_library.FLAGS, native_library._cpu_flag())
+    flags = (*native_compiler.FLAGS, native_library._cpu_flag())
     path = (
         native_library.kernel_folder()
-        / f"native-{native_library._fingerprint(native_library._compiler(), flags)}.so"
+        / f"native-{native_library._fingerprint(native_compiler.find_compiler(), flags)}.so"
     )
     path.parent.mkdir(parents=True, mode=0o700)
     path.write_bytes(b"not a library")
@@ -130,7 +130,7 @@ def test_damaged_cached_library_is_rebuilt(empty_cache, caplog):
 
 @needs_compiler
 def test_compiler_command_can_have_arguments(empty_cache, monkeypatch):
-    monkeypatch.setenv("CC", f"{native_library._compiler()[0]} -g0")
+    monkeypatch.setenv("CC", f"{native_compiler.find_compiler()[0]} -g0")
     native_library._library.cache_clear()
     assert native_library.library() is not None
 
@@ -198,11 +198,11 @@ def test_library_file_that_others_can_write_to_is_not_used(empty_cache, caplog):
     ],
 )
 def test_library_with_another_abi_is_rejected(empty_cache, monkeypatch, caplog, old, new):
-    text = native_library.SOURCE.read_text()
+    text = native_compiler.SOURCE.read_text()
     assert old in text
     changed = empty_cache / "native.c"
     changed.write_text(text.replace(old, new))
-    monkeypatch.setattr(native_library, "SOURCE", changed)
+    monkeypatch.setattr(native_compiler, "SOURCE", changed)
     assert native_library.library() is None
     assert "has ABI version and structure sizes" in caplog.text
 
@@ -213,8 +213,8 @@ void checksum(void) {}
 void instructions(void) {}
 """
 LOAD = """
-from elmo.kernels import native_library
-native_library.FLAGS = (*native_library.FLAGS, "-O0")
+from elmo.kernels import native_compiler, native_library
+native_compiler.FLAGS = (*native_compiler.FLAGS, "-O0")
 print(native_library.library() is not None)
 """
 
@@ -231,13 +231,13 @@ def test_cached_library_with_another_abi_is_recompiled_and_used_by_the_same_proc
     (file,) = (tmp_path / "home" / "kernels").iterdir()
     (tmp_path / "other.c").write_text(OTHER_ABI)
     file.unlink()
-    command = [*native_library._compiler(), "-shared", "-fPIC", str(tmp_path / "other.c")]
+    command = [*native_compiler.find_compiler(), "-shared", "-fPIC", str(tmp_path / "other.c")]
     subprocess.run([*command, "-o", str(file)], check=True)
     file.chmod(0o700)
     done = load()
     assert (done.stdout, done.stderr) == ("True\n", "")
     assert list(file.parent.iterdir()) == [file]
-    native_library.load_library(file)
+    native_compiler.load_library(file)
 
 
 @needs_compiler

@@ -1,6 +1,7 @@
-"""Compiles `native.c` on the user's machine, and loads the library from a cache folder.
+"""Loads the native library, which is compiled on the user's machine and kept in a cache folder.
 
-Without a C compiler, the reference implementation is used instead.
+Libraries that were compiled in advance are loaded from the folder in ELMO_KERNELS. Without them and
+without a C compiler, the reference implementation is used instead.
 """
 
 import ctypes
@@ -8,8 +9,6 @@ import hashlib
 import logging
 import os
 import platform
-import shlex
-import shutil
 import stat
 import subprocess
 import sys
@@ -21,12 +20,12 @@ from pathlib import Path
 from threading import Lock
 
 from elmo.cache_folder import cache_folder
-from elmo.kernels.native_structs import EXPECTED, LibraryInfo
+from elmo.kernels import native_compiler
+from elmo.kernels.native_compiler import compile_library, cpu_features, find_compiler, load_library
+from elmo.kernels.prebuilt_libraries import FOLDER, load_prebuilt
 
 logger = logging.getLogger(__name__)
 
-SOURCE = Path(__file__).with_name("native.c")
-FLAGS = ("-O3", "-shared", "-fPIC", "-Wno-psabi")
 SWITCH = "ELMO_NATIVE"
 """Environment variable that disables the library if set to 0."""
 FALLBACK = "The native kernels are compiled in each process instead."
@@ -43,10 +42,15 @@ def library() -> ctypes.CDLL | None:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    compiler = _compiler()
-    if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
+    if os.environ.get(SWITCH) == "0" or sys.platform == "win32":
         return None
-    flags = (*FLAGS, _cpu_flag())
+    prebuilt = os.environ.get(FOLDER)
+    if prebuilt and (loaded := load_prebuilt(Path(prebuilt))) is not None:
+        return loaded
+    compiler = find_compiler()
+    if compiler is None:
+        return None
+    flags = (*native_compiler.FLAGS, _cpu_flag())
     try:
         path = kernel_folder() / f"native-{_fingerprint(compiler, flags)}.so"
         return _load_cached(compiler, flags, path) or _load_uncached(compiler, flags)
@@ -80,7 +84,7 @@ def _load_cached(compiler: Sequence[str], flags: Sequence[str], path: Path) -> c
         return load_library(path)
     # The file is missing, damaged or of another version. The new one is loaded before it is
     # renamed: the dynamic loader would return the old library for a path that it loaded before.
-    compiled = _compile(compiler, flags, path.parent)
+    compiled = compile_library(compiler, flags, path.parent)
     if compiled is None:
         return None
     try:
@@ -132,40 +136,13 @@ def _private_problem(path: Path) -> str | None:
     return None
 
 
-def load_library(path: Path) -> ctypes.CDLL:
-    """Load a library and check that its functions and structures are those of this package.
-
-    Raises `OSError` if the file is not a library, or one of another version.
-    """
-    loaded = ctypes.CDLL(str(path))
-    info = LibraryInfo()
-    try:
-        loaded.get_library_info(ctypes.byref(info))
-        loaded.checksum.restype = ctypes.c_uint64
-        loaded.instructions.restype = ctypes.c_char_p
-    except AttributeError as error:
-        raise OSError(f"{path} lacks a function: {error}") from None
-    if info.as_tuple() != EXPECTED:
-        raise OSError(
-            f"{path} has ABI version and structure sizes {info.as_tuple()}, expected {EXPECTED}"
-        )
-    return loaded
-
-
 def _load_uncached(compiler: Sequence[str], flags: Sequence[str]) -> ctypes.CDLL:
     """Compile the library to a temporary folder, load it and delete the folder."""
     with tempfile.TemporaryDirectory(prefix="elmo-") as folder:
-        compiled = _compile(compiler, flags, Path(folder))
+        compiled = compile_library(compiler, flags, Path(folder))
         if compiled is None:
             raise OSError(f"{folder} is not writable")
         return load_library(compiled)
-
-
-def _compiler() -> list[str] | None:
-    """Return the C compiler command (`CC` or cc) with its arguments; None if not found."""
-    name, *arguments = shlex.split(os.environ.get("CC") or "cc") or ["cc"]
-    path = shutil.which(name)
-    return None if path is None else [path, *arguments]
 
 
 def _cpu_flag() -> str:
@@ -179,38 +156,10 @@ def _fingerprint(compiler: Sequence[str], flags: Sequence[str]) -> str:
     version = subprocess.run(
         [*compiler, "--version"], capture_output=True, check=True, timeout=60
     ).stdout
-    parts = [SOURCE.read_bytes(), " ".join([*compiler, *flags]).encode(), version, _cpu_features()]
+    parts = [
+        native_compiler.SOURCE.read_bytes(),
+        " ".join([*compiler, *flags]).encode(),
+        version,
+        cpu_features(),
+    ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-
-
-def _cpu_features() -> bytes:
-    """Return a description of this CPU, because different machines can share a cache folder."""
-    try:
-        lines = Path("/proc/cpuinfo").read_bytes().splitlines()
-    except OSError:
-        return platform.processor().encode()
-    return b"\n".join(sorted({line for line in lines if line.startswith((b"flags", b"Features"))}))
-
-
-def _compile(compiler: Sequence[str], flags: Sequence[str], folder: Path) -> Path | None:
-    """Compile the library to a new file in a folder and return its path.
-
-    Returns None if the folder is not writable, and raises `OSError` if the compiler failed.
-    """
-    try:
-        number, name = tempfile.mkstemp(dir=folder, prefix=".native-", suffix=".so")
-    except OSError:
-        return None
-    os.close(number)
-    path = Path(name)
-    try:
-        command = [*compiler, *flags, str(SOURCE), "-o", name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        if done.returncode:
-            message = done.stderr.strip().splitlines()[:1]
-            raise OSError(f"{compiler[0]}: {message[0] if message else 'no error message'}")
-        path.chmod(0o700)  # the mode of the compiler's file depends on the umask
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    return path
