@@ -13,6 +13,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import pytest
 import torch
 from headless_browser import browser_path, headless_browser
+from hypothesis import settings
 from native_variants import VARIANTS, use
 from train_text import write_text
 
@@ -26,6 +27,10 @@ from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
 from elmo.train import run_monitor
 from elmo.train.curves import draw_curves
+
+# The same examples in each run, and no failures on a slow machine.
+settings.register_profile("reproducible", deadline=None, derandomize=True)
+settings.load_profile("reproducible")
 
 RUNS = Path(__file__).parents[1] / "runs"
 GOLDEN = Path(__file__).parent / "data" / "golden"

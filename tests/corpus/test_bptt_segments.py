@@ -20,7 +20,7 @@ from elmo.corpus.shards import CorpusShard, Split
 from elmo.errors import ConfigError
 
 SENTENCES = st.lists(st.lists(st.integers(0, 30), max_size=7), min_size=1, max_size=25)
-FAST = settings(deadline=None, max_examples=60)
+FAST = settings(max_examples=60)
 
 
 def split_of(sentences, n_shards=1):

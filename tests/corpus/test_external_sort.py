@@ -17,7 +17,7 @@ word_lists = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     runs=st.lists(word_lists, min_size=1, max_size=6), merge_bytes=st.sampled_from([1, 20, 2**22])
 )

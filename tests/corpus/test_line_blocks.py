@@ -1,13 +1,12 @@
 """Tests for reading files as blocks of complete lines."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.corpus import line_blocks
 
 
-@settings(deadline=None)
 @given(
     text=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"))).map(
         "\n".join

@@ -32,7 +32,7 @@ any_line = st.lists(
 any_text = st.lists(any_line, min_size=1, max_size=20).map("\n".join)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     text=any_text,
     valid=st.none() | any_text,

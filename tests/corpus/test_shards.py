@@ -23,7 +23,7 @@ from elmo.corpus.shards import (
 from elmo.errors import ConfigError, ElmoError, FormatError
 from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-FAST = settings(deadline=None, max_examples=60)
+FAST = settings(max_examples=60)
 WORD = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 SENTENCES = st.lists(st.lists(st.integers(0, 30), max_size=5), max_size=12)
 

@@ -11,7 +11,7 @@ from elmo.corpus.shards import _open_shard
 from elmo.corpus.split_writer import RANGE_SENTENCES, SplitWriter, held_out_ranges, is_held_out
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(0, 5), max_size=30),
     cuts=st.lists(st.integers(0, 30), max_size=4),

@@ -100,7 +100,7 @@ def test_token_tables_reject_vocabulary_without_special_token(token):
 SENTENCES = st.lists(st.lists(st.integers(0, len(WORDS) - 1), max_size=5), min_size=1, max_size=12)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(SENTENCES, st.integers(1, 4), st.integers(1, 6), st.data())
 def test_token_tables_batch_looks_up_inputs_and_targets_of_segment(
     sentences, n_streams, n_steps, data
@@ -123,7 +123,6 @@ def test_token_tables_batch_looks_up_inputs_and_targets_of_segment(
     assert np.array_equal(whole.words[whole.index][:, :, streams], inputs)
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 30).flatmap(
         lambda n: st.tuples(

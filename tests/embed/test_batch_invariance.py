@@ -24,7 +24,7 @@ WORDS = st.one_of(
 SENTENCE = st.lists(WORDS, max_size=9)
 SENTENCES = st.lists(SENTENCE, min_size=1, max_size=7)
 MODEL = ELMo(random_model(TINY, seed=3, scale=1.5))
-PROPERTY = settings(max_examples=30, deadline=None, derandomize=True)
+PROPERTY = settings(max_examples=30)
 
 
 @PROPERTY

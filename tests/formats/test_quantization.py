@@ -32,7 +32,7 @@ def stored_as(values, storage="int8"):
 
 
 class TestInt8:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(matrices)
     def test_int8_error_is_at_most_half_a_quantization_step(self, values):
         stored, actual = stored_as(values)
@@ -43,7 +43,7 @@ class TestInt8:
         # Division in float32 can round a value half-way between two steps the other way.
         assert ((actual.double() - values.double()).abs() <= step * (0.5 + 1e-5)).all()
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(matrices)
     def test_int8_scale_is_smallest_that_covers_the_row(self, values):
         stored, _ = stored_as(values)
@@ -54,7 +54,7 @@ class TestInt8:
         assert ((below * 127 < largest) | (largest == 0)).all()
         assert stored["w"].min() >= -127
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(matrices, st.sampled_from([2e-3, 1.0, 1e3]))
     def test_quantizing_dequantized_weights_again_changes_nothing(self, values, size):
         """This holds for rows with a maximum of at least 0.002; below, scales are too coarse."""
@@ -118,7 +118,7 @@ class TestInt8:
 
 
 class TestFloat16:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(
         arrays(
             np.float32,

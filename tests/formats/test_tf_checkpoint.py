@@ -156,7 +156,7 @@ class TestRead:
         tracemalloc.stop()
         assert peak < 1.5 * data_path(prefix).stat().st_size
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(
         specifications=st.dictionaries(
             # Keys that start with a zero byte are reserved by TensorFlow.

@@ -194,7 +194,8 @@ def test_full_disk_leaves_previous_model_unchanged(tmp_path):
     for name, writer in WRITERS.items():
         writer.write(model(1), tmp_path / name)
     before = snapshot(tmp_path)
-    paths = [Path(elmo.__file__).parents[1], Path(__file__).parents[1]]
+    root = Path(__file__).parents[2]
+    paths = [Path(elmo.__file__).parents[1], root / "tests", root / "tools"]
     completed = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},

@@ -37,7 +37,7 @@ def test_cpu_kernel_gradients_match_finite_differences(cell, masked):
     assert torch.autograd.gradcheck(call, [tensors[name].requires_grad_() for name in names])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     cell=st.sampled_from(CELLS),
     masked=st.booleans(),

@@ -155,7 +155,7 @@ def slow_candidates(n_candidates, n_words, seed):
                 return words, tries
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(2, 60), st.floats(0.0, 1.0), st.integers(0, 2**40))
 def test_sampled_candidates_are_the_first_distinct_draws(n_words, share, seed):
     n_candidates = max(1, min(n_words - 1, int(share * n_words)))

@@ -154,7 +154,7 @@ def test_byte_scheme_truncates_ten_megabyte_word():
 any_text = st.text(st.characters(), max_size=30)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.lists(any_text, max_size=6), st.integers(3, 60))
 @example(["\ud83d\ude00", "\U0010ffff" * 20, "\x00\x7f\x80\xff"], 50)
 def test_byte_ids_of_arbitrary_text_match_reference(words, width):
@@ -162,14 +162,14 @@ def test_byte_ids_of_arbitrary_text_match_reference(words, width):
     assert ByteCharacters(width).ids(words).tolist() == expected
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from(["<S>", "</S>", "a", "<s>", ""]), max_size=6), st.integers(3, 9))
 def test_byte_ids_of_special_words_match_reference(words, width):
     expected = [[raw_id + 1 for raw_id in spell(word, width, BOUNDARY_TOKENS)] for word in words]
     assert ByteCharacters(width, BOUNDARY_TOKENS).ids(words).tolist() == expected
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(any_text)
 def test_byte_ids_never_contain_mask_id(word):
     assert (ByteCharacters().ids([word]) > 0).all()
@@ -235,7 +235,7 @@ def test_dictionary_without_special_symbol_is_rejected(missing):
         DictionaryCharacters(6, rest)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(st.lists(st.text(st.sampled_from("ab日😀cZ\u3000\ud800"), max_size=9), max_size=5))
 def test_dictionary_ids_match_simple_reference_implementation(words):
     expected = []
@@ -296,7 +296,7 @@ def test_jamo_scheme_decomposes_truncates_and_pads_words():
 
 
 @pytest.mark.parametrize("scheme", SYMBOL_SCHEMES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     words=st.lists(st.text("ab각가é😀", max_size=9), min_size=1, max_size=6),
     width=st.integers(3, 12),

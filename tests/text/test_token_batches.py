@@ -99,7 +99,7 @@ def test_boundary_token_used_as_word_is_encoded_as_characters(mapper):
 any_word = st.text(st.characters(), max_size=8)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(st.lists(st.lists(any_word, max_size=5), min_size=1, max_size=5), st.integers(3, 12))
 def test_batches_of_arbitrary_sentences_match_reference(sentences, width):
     mapper = TokenMapper(ByteCharacters(width))

@@ -171,7 +171,7 @@ def test_tokens_have_character_offsets() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=any_text | rule_text)
 def test_tokenizers_drop_only_white_space(name: str, text: str) -> None:
     tokens = cached_tokenizer(name).tokens(text)
@@ -200,7 +200,7 @@ def test_characters_and_spaces_tokenizer_keeps_white_space():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=any_text | rule_text)
 def test_words_are_deterministic_and_match_tokens(name: str, text: str) -> None:
     words = cached_tokenizer(name).words(text)
@@ -208,7 +208,7 @@ def test_words_are_deterministic_and_match_tokens(name: str, text: str) -> None:
     assert words == [token.text for token in cached_tokenizer(name).tokens(text)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=any_text | rule_text)
 def test_whitespace_tokenizer_matches_str_split(text: str) -> None:
     assert [token.text for token in WHITESPACE.tokens(text)] == text.split()

@@ -46,7 +46,7 @@ def test_choose_units_chooses_projected_states_on_their_own():
 
 
 @given(widths=st.lists(st.integers(1, 40), min_size=1, max_size=4), room=st.integers(0, 150))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_choose_units_fits_into_the_limit_and_uses_it(widths, room):
     tracks = {Track(layer, "forward", "hidden"): width for layer, width in enumerate(widths)}
     chosen = choose_units(traces(tracks, n=3), (room + 0.5) * 3 * BYTES_PER_VALUE)

@@ -74,7 +74,7 @@ def test_reference_matches_finite_differences():
         assert (losses[0] - losses[1]) / 0.02 == pytest.approx(float(delta.grad[0, unit]), abs=1e-4)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(cell=st.sampled_from(["rnn", "gru"]), seed=st.integers(0, 1000))
 def test_gradients_are_products_of_jacobians(cell, seed):
     network, symbols = small_network(cell=cell, n_layers=1, hidden_dim=5, seed=seed)

@@ -66,7 +66,7 @@ def test_step_jacobian_matches_finite_differences(options):
         torch.testing.assert_close(jacobian[:, column], slope, rtol=1e-5, atol=1e-7)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6))
 def test_step_jacobian_of_rnn_is_scaled_recurrent_weight(seed):
     layer, x, h, _ = random_step({"cell": "rnn"}, seed)
@@ -75,7 +75,7 @@ def test_step_jacobian_of_rnn_is_scaled_recurrent_weight(seed):
     torch.testing.assert_close(step_jacobian(layer, x, h, None), expected)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     radius=st.floats(0.01, 10.0), angle=st.floats(0.0, 3.0), others=st.lists(st.floats(-1.0, 1.0))
 )

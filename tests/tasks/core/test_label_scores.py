@@ -45,7 +45,7 @@ def test_label_scores_on_worked_example():
     assert scores.macro_f1 == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_label_scores_agree_with_scikit_learn(scikit_learn, data):
     metrics = scikit_learn
@@ -110,7 +110,7 @@ def test_span_scores_are_zero_without_spans():
     assert scores.labels == {}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), st.sampled_from([IOB2, BIOES]))
 def test_span_scores_agree_with_seqeval(seqeval, data, scheme):
     """The random tags include ill-formed sequences."""

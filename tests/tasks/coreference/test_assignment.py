@@ -21,7 +21,7 @@ def test_best_pairs_maximizes_the_sum_unlike_greedy_matching():
     assert best_pairs(np.zeros((0, 3))) == best_pairs(np.zeros((3, 0))) == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_best_pairs_matches_best_permutation_by_brute_force(data):
     shape = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))

@@ -155,7 +155,7 @@ def ceafe_recall(key, response):
     return best / len(key) if key else 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusterings(), clusterings())
 def test_cluster_scores_match_metric_definitions(key, response):
     scores = cluster_scores([key], [response])

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.errors import ConfigError
@@ -244,7 +244,6 @@ def test_crf_does_not_overflow_with_large_scores():
 # ------------------------------------------------------------------------------------ constraints
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**16),
     scheme=st.sampled_from(SCHEMES),

@@ -135,7 +135,7 @@ def get_entities():
     return pytest.importorskip("seqeval.metrics.sequence_labeling").get_entities
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data(), st.sampled_from([IOB2, BIOES]))
 def test_spans_match_seqeval(get_entities, data, scheme):
     tags = data.draw(st.lists(st.sampled_from(tags_of(scheme)), max_size=12))
