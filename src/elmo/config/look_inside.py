@@ -9,6 +9,9 @@ from elmo.errors import ConfigError
 
 ValueKind = Literal["hidden", "cell", "input", "forget", "output", "candidate", "reset", "update"]
 
+# Networks of a task model.
+NetworkName = Literal["elmo", "encoder"]
+
 FIGURE_FORMATS = (".png", ".svg", ".json")
 
 
@@ -24,6 +27,7 @@ class ExploreConfig:
       elmo explore run text.txt --out page.html --compare other-run
       elmo explore run text.txt --out page.html --saturation gates.png
       elmo explore small-en sentences.txt --out page.html --kinds '[hidden, cell]'
+      elmo explore task-run reviews.txt --out page.html --network encoder
     """
 
     GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -32,13 +36,20 @@ class ExploreConfig:
 
     model: str
     """Folder written by `elmo lm train`, an ELMo model (name of a bundled or downloaded model,
-    model folder, or hub id), or a task model, of which the ELMo is read."""
+    model folder, or hub id), or a folder written by `elmo task fit`."""
     text: str
     """Text file, or - for standard input."""
     out: str
     """HTML file to write."""
+    network: NetworkName = "elmo"
+    """Network of a task model: its ELMo, or encoder, the BiLSTM that is trained with the task."""
+    pretokenized: bool = False
+    """The words of the text are separated by spaces, with one sentence per line. Default: split by
+    the model's tokenizer."""
     compare: str | None = None
     """A second model, which is shown next to the first."""
+    compare_network: NetworkName | None = None
+    """Network of the second model. Default: that of the first."""
     saturation: str | None = None
     """Also draw how often each gate is nearly closed or nearly open, and the time scales of the
     units, to this PNG or SVG file (needs matplotlib), or write the numbers to this JSON file."""
@@ -65,6 +76,8 @@ class ExploreConfig:
             raise ConfigError(f"guesses must be 0 or more (got {self.guesses}).")
         if self.compare is not None and self.text == "-":
             raise ConfigError("compare needs a text file: standard input can be read only once.")
+        if self.compare is None and self.compare_network is not None:
+            raise ConfigError("compare_network is the network of a second model: add --compare.")
         if self.saturation is not None and not self.saturation.lower().endswith(FIGURE_FORMATS):
             raise ConfigError(
                 f"saturation must be a file with .png, .svg or .json (got {self.saturation!r})."
@@ -85,6 +98,7 @@ class FindUnitsConfig:
       elmo find-units run linux.c --builtin comment,string,if --page units.html
       elmo find-units run shakespeare.txt --pattern '^[A-Z]+:' --ablate
       elmo find-units small-en dev.conllu --builtin upos=NOUN,Number=Plur,Tense=Past,negation
+      elmo find-units task-run words.txt --pretokenized --labels numbers.txt --network encoder
     """
 
     GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -92,10 +106,15 @@ class FindUnitsConfig:
     }
 
     model: str
-    """Folder written by `elmo lm train`; name, folder or hub id of an ELMo model; or a task model,
-    of which the ELMo is read."""
+    """Folder written by `elmo lm train`; name, folder or hub id of an ELMo model; or a folder
+    written by `elmo task fit`."""
     text: str
     """Text file, - for standard input, or a CoNLL-U file (.conllu)."""
+    network: NetworkName = "elmo"
+    """Network of a task model: its ELMo, or encoder, the BiLSTM that is trained with the task."""
+    pretokenized: bool = False
+    """The words of the text are separated by spaces, with one sentence per line. Default: split by
+    the model's tokenizer."""
     builtin: str | None = None
     """Names of built-in properties, separated by commas: quotes, single-quotes, brackets,
     bracket-depth, block-depth, if, comment, string, python-comment, python-string, line-position,

@@ -7,10 +7,12 @@ import pytest
 from conftest import TINY
 from conftest import random_model as random_elmo
 from small_networks import small_network
+from small_tasks import make_fitted_task, write_elmo
 
-from elmo.config.look_inside import FindUnitsConfig
+from elmo.config.look_inside import ExploreConfig, FindUnitsConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
+from elmo.lab.explorer.explore_command import explore_text
 from elmo.lab.explorer.find_units_command import find_units_command
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
 
@@ -68,3 +70,55 @@ def test_page_of_a_conllu_file_shows_its_words(tmp_path):
 def test_page_of_standard_input_is_rejected():
     with pytest.raises(ConfigError, match="page needs a text file"):
         FindUnitsConfig("run", "-", page="units.html")
+
+
+@pytest.fixture
+def task_files(tmp_path):
+    """Return the folder of a task model with an ELMo, and a file of words with their labels."""
+    make_fitted_task(tmp_path / "out", model=write_elmo(tmp_path / "elmo")).save(tmp_path / "task")
+    (tmp_path / "words.txt").write_text("a fine,film\n\nlovely (end\n" * 9, encoding="utf-8")
+    (tmp_path / "numbers.txt").write_text("- 1\n1 0\n" * 9, encoding="utf-8")
+    return tmp_path
+
+
+def test_encoder_of_task_model_reads_pretokenized_words(task_files):
+    page = task_files / "units.html"
+    config = FindUnitsConfig(
+        str(task_files / "task"),
+        str(task_files / "words.txt"),
+        network="encoder",
+        pretokenized=True,
+        labels=str(task_files / "numbers.txt"),
+        page=str(page),
+        device="cpu",
+    )
+    found = find_units_command(config)
+    assert found["labels"].n_positions == 14
+    assert len(stored_units(page, (0, "backward", "cell"))) == 1
+    content = re.search(r'id="page-data">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)[1]
+    (source,) = json.loads(content)["sources"]
+    assert source["name"] == f"{task_files / 'task'}, task encoder"
+    assert source["pieces"][:4] == ["a", "fine,film", "lovely", "(end"]
+    assert source["line_ends"] == list(range(1, 36, 2))
+
+
+def test_explore_compares_networks_of_task_model(task_files):
+    page = task_files / "page.html"
+    task, text = str(task_files / "task"), str(task_files / "words.txt")
+    config = ExploreConfig(
+        task,
+        text,
+        str(page),
+        network="encoder",
+        pretokenized=True,
+        compare=task,
+        compare_network="elmo",
+        device="cpu",
+    )
+    explore_text(config)
+    content = re.search(r'id="page-data">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)[1]
+    encoder, elmo = json.loads(content)["sources"]
+    assert len(elmo["pieces"]) - len(encoder["pieces"]) == len(encoder["line_ends"]) == 18
+    assert elmo["line_ends"] == []
+    with pytest.raises(ConfigError, match="add --compare"):
+        ExploreConfig(task, text, str(page), compare_network="elmo")

@@ -1,27 +1,22 @@
 """Tests of the models whose units can be read."""
 
-import json
+import shutil
 
 import pytest
-from conftest import TINY, random_model
+from conftest import TINY
 from small_networks import small_network
+from small_tasks import make_fitted_task, write_elmo
 
-from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError
 from elmo.formats.pretrained import Pretrained
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
-from elmo.lab.units.load_model import TASK_FORMAT, TUNED, load_model
-from elmo.tasks.fitted import fitted_task
+from elmo.lab.units.load_model import load_model
+from elmo.tasks.fitted.trained_model import TrainedModel
 
 
-def write_record(folder, elmo):
-    record = {"format": TASK_FORMAT, "config": {"elmo": {"model": elmo}}}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(record), encoding="utf-8")
-
-
-def test_names_of_task_models_are_those_of_task_package():
-    assert (TASK_FORMAT, TUNED) == (fitted_task.FORMAT, fitted_task.TUNED)
+def write_task(folder, **settings):
+    """Write a task model with its initial weights."""
+    make_fitted_task(folder / "out", **settings).save(folder)
 
 
 def test_language_model_folder_is_loaded(tmp_path):
@@ -31,22 +26,46 @@ def test_language_model_folder_is_loaded(tmp_path):
 
 
 def test_frozen_elmo_of_task_model_is_loaded_by_name(tmp_path):
-    write_record(tmp_path, "small-en")
+    write_task(tmp_path, model="small-en")
     model = load_model(str(tmp_path), "cpu")
     assert isinstance(model, Pretrained)
     assert model.config == load_model("small-en", "cpu").config
 
 
+def test_frozen_elmo_that_was_moved_with_task_model_is_loaded(tmp_path):
+    elmo = write_elmo(tmp_path / "first" / "elmo")
+    write_task(tmp_path / "first" / "task", model=elmo)
+    (tmp_path / "first").rename(tmp_path / "second")
+    assert load_model(str(tmp_path / "second" / "task"), "cpu").config.lstm == TINY.lstm
+
+
 def test_tuned_elmo_of_task_model_is_loaded(tmp_path):
-    write_record(tmp_path / "model", "small-en")
-    ELMo(random_model(TINY)).save_pretrained(tmp_path / "model" / TUNED)
+    write_task(tmp_path / "model", model=write_elmo(tmp_path / "elmo"), use="tuned")
+    shutil.rmtree(tmp_path / "elmo")
     assert load_model(str(tmp_path), "cpu").config.lstm == TINY.lstm
 
 
+def test_encoder_of_task_model_is_loaded(tmp_path):
+    write_task(tmp_path / "model")
+    assert isinstance(load_model(str(tmp_path), "cpu", "encoder"), TrainedModel)
+
+
 def test_task_model_without_elmo_is_rejected(tmp_path):
-    write_record(tmp_path, None)
-    with pytest.raises(ConfigError, match="has no ELMo model"):
+    write_task(tmp_path)
+    with pytest.raises(ConfigError, match=r"no ELMo in .*network: encoder"):
         load_model(str(tmp_path), "cpu")
+
+
+def test_task_model_without_lstm_is_rejected(tmp_path):
+    write_task(tmp_path, hidden=0)
+    with pytest.raises(ConfigError, match=r"has no LSTM \(its option hidden is 0\)"):
+        load_model(str(tmp_path), "cpu", "encoder")
+
+
+@pytest.mark.parametrize("source", ["small-en", "missing"])
+def test_encoder_of_other_models_is_rejected(source):
+    with pytest.raises(ConfigError, match=f"{source} is not a task model"):
+        load_model(source, "cpu", "encoder")
 
 
 def test_missing_model_is_rejected(tmp_path):

@@ -15,7 +15,7 @@ from elmo.lab.elmo_stepper import ElmoStepper
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
 from elmo.lab.recurrent_model import LanguageModel
 from elmo.lab.recurrent_stepper import RecurrentStepper
-from elmo.lab.units import elmo_traces, sampled_text, symbol_traces
+from elmo.lab.units import sampled_text, symbol_traces, word_lines
 from elmo.lab.units.read_traces import read_traces
 from elmo.lab.units.traces import Track, UnitTraces
 from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -152,7 +152,7 @@ def test_windows_nearer_than_warm_up_are_read_in_one_run(monkeypatch):
 @pytest.mark.parametrize("clip", [None, 0.3])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_values_of_elmo_are_states_after_each_word(direction, clip, monkeypatch):
-    monkeypatch.setattr(elmo_traces, "BATCH_POSITIONS", 16)
+    monkeypatch.setattr(word_lines, "BATCH_POSITIONS", 16)
     lstm = dataclasses.replace(ELMO.lstm, cell_clip=clip, projection_clip=clip)
     model = make_elmo(lstm=lstm)
     traces = read_traces(model, SENTENCES, device="cpu")

@@ -15,7 +15,7 @@ function contextButton(pane, first, end, onclick) {
   for (let i = begin; i < last; i++) {
     const text = source.unit === "words" && source.pieces[i] !== "\n" ? source.pieces[i]
       : visiblePiece(source.pieces[i]).replaceAll("␣", " ");
-    const part = make(i >= first && i < stop ? "b" : "span", {}, text + source.separator);
+    const part = make(i >= first && i < stop ? "b" : "span", {}, text + source.after(i));
     part.style.background = colors[127 + row[i]];
     button.append(part);
   }

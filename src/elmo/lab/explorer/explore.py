@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from elmo.config.look_inside import NetworkName
 from elmo.errors import ConfigError
 from elmo.lab.explorer.explorer_data import explorer_data
 from elmo.lab.pages.html_page import HtmlPage, build_page, page_resource
@@ -34,7 +35,9 @@ def explore(
     model: Model,
     text: Text,
     *,
+    network: NetworkName = "elmo",
     compare: Model | None = None,
+    compare_network: NetworkName | None = None,
     kinds: Collection[Kind] | None = None,
     all_units: bool = False,
     units: Collection[int] = (),
@@ -45,11 +48,13 @@ def explore(
     """Show the units of a network over a text as a page, which notebooks display.
 
     Args:
-        model: Folder of `elmo lm train`; a name, folder or hub id of an ELMo model; a task model,
-            of which the ELMo is read; or a model in memory.
+        model: Folder of `elmo lm train` or `elmo task fit`; a name, folder or hub id of an ELMo
+            model; or a model in memory, such as an estimator of a task.
         text: The text as a string, a `Path` of a text file, or a list of sentences, which are lists
             of words.
+        network: Network of a task model: "elmo", or "encoder", its BiLSTM.
         compare: A second model, shown next to the first.
+        compare_network: Network of the second model. Default: that of the first.
         kinds: Kinds of values. Default: all that the model has.
         all_units: Store all units. Default: those with the largest variance, about 6 MB.
         units: Numbers of units that are stored in any case.
@@ -63,8 +68,11 @@ def explore(
         FormatError: A model cannot be read.
         InputError: The text is empty or cannot be read.
     """
+    models = [(model, network)]
+    if compare is not None:
+        models.append((compare, compare_network or network))
     traces = read_models(
-        [model] if compare is None else [model, compare],
+        models,
         text,
         kinds=kinds,
         max_positions=max_positions,
@@ -75,7 +83,7 @@ def explore(
 
 
 def read_models(
-    models: Sequence[Model],
+    models: Sequence[tuple[Model, NetworkName]],
     text: Text,
     *,
     kinds: Collection[Kind] | None = None,
@@ -85,13 +93,15 @@ def read_models(
 ) -> dict[str, UnitTraces]:
     """Read a text with each of the models; return the traces by the name of the model.
 
-    The other arguments are those of `read_traces`.
+    Models have the name of their network, if they are task models. The other arguments are those of
+    `read_traces`.
     """
     traces: dict[str, UnitTraces] = {}
-    for model in models:
-        traces[_new_name(model, traces)] = read_traces(
+    for model, network in models:
+        traces[_new_name(model, network, traces)] = read_traces(
             model,
             text,
+            network=network,
             kinds=kinds,
             max_positions=max_positions,
             n_guesses=n_guesses,
@@ -123,9 +133,11 @@ def explorer_page(
     return HtmlPage(html)
 
 
-def _new_name(model: Model, others: Collection[str]) -> str:
+def _new_name(model: Model, network: NetworkName, others: Collection[str]) -> str:
     """Return a name of a model for people, different from those of the others."""
     name = f"a {type(model).__name__}"
     if isinstance(model, str | os.PathLike):
         name = Path(model).as_posix()
+    if network == "encoder":
+        name = f"{name}, task encoder"
     return f"{name} (second)" if name in others else name

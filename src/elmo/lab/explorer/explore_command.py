@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.config.look_inside import ExploreConfig
+from elmo.config.look_inside import ExploreConfig, NetworkName
 from elmo.lab.explorer.explore import explorer_page, read_models
+from elmo.lab.units.annotated_text import read_annotated_text, text_of_file
+from elmo.lab.units.read_traces import Model
 from elmo.lab.units.saturation_figure import write_saturation
 
 
@@ -33,9 +35,13 @@ class ExploreResult:
 
 def explore_text(config: ExploreConfig) -> ExploreResult:
     """Read the text with the model and write the page."""
+    text = text_of_file(config.text, pretokenized=config.pretokenized)
+    models: list[tuple[Model, NetworkName]] = [(config.model, config.network)]
+    if config.compare is not None:
+        models.append((config.compare, config.compare_network or config.network))
     traces = read_models(
-        [config.model] if config.compare is None else [config.model, config.compare],
-        Path(config.text),
+        models,
+        read_annotated_text(text).text,
         kinds=config.kinds or None,
         max_positions=config.max_positions,
         n_guesses=config.guesses,

@@ -49,6 +49,12 @@ def _source(
         "pieces": list(traces.pieces),
         # Begin of each part in the page, and in the text.
         "parts": [[part.start, int(traces.positions[part.start])] for part in traces.parts],
+        # Positions in the page after which a line ends, if no line breaks were read.
+        "line_ends": [
+            number
+            for number, position in enumerate(traces.positions.tolist())
+            if position in traces.line_ends
+        ],
         "surprisal": None if surprisal is None else encode_array(surprisal.astype(np.float32)),
         "guesses": None if traces.guesses is None else _guesses(traces.guesses),
         "tracks": [

@@ -88,6 +88,7 @@ class Source {
     this.pieces = record.pieces;
     this.length = record.pieces.length;
     this.parts = record.parts; // begin of each part, and its position in the whole text
+    this.lineEnds = new Set(record.line_ends); // after these, if line breaks are no pieces
     this.one = { characters: "character", bytes: "byte", words: "word" }[record.unit];
     this.surprisal = record.surprisal && decodeArray(record.surprisal);
     this.directions = [...new Set(record.tracks.map((track) => track.direction))];
@@ -158,6 +159,11 @@ class Source {
 
   get separator() {
     return this.unit === "words" ? " " : "";
+  }
+
+  /** What one sees after a piece in a context. */
+  after(i) {
+    return this.lineEnds.has(i) ? ` ${visiblePiece("\n")} ` : this.separator;
   }
 }
 

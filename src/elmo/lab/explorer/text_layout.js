@@ -55,6 +55,10 @@ class TextLayout {
       this.offset[i] = text.length;
       text += piece + separator;
       paragraph.end = i + 1;
+      if (this.source.lineEnds.has(i)) {
+        flush(i + 1);
+        if (i + 1 < n) open(i + 1);
+      }
     });
     flush(n);
     this.content.replaceChildren(...this.paragraphs.flatMap(

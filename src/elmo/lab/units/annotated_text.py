@@ -1,11 +1,14 @@
-"""Texts with annotated words, which CoNLL-U files have."""
+"""Texts that are divided into words: CoNLL-U files, and lines of words."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from elmo.config.language_models import SymbolConfig
+from elmo.lab.symbol_text import read_text_files
 from elmo.lab.units.read_traces import Text
 from elmo.lab.units.word_properties import AnnotatedWord, read_annotated_words
+from elmo.text.tokenizer import replace_surrogates
 
 CONLLU = ".conllu"
 
@@ -21,6 +24,20 @@ class AnnotatedText:
 
     text: Text
     words: list[list[AnnotatedWord]] | None = None
+
+
+def text_of_file(name: str, *, pretokenized: bool) -> Text:
+    """Return a text file as a path, or as sentences if its words are separated by spaces.
+
+    Args:
+        name: Path of the file, or - for standard input.
+        pretokenized: Whether the words are separated by spaces.
+    """
+    path = Path(name)
+    if not pretokenized or path.suffix == CONLLU:
+        return path
+    text = replace_surrogates(read_text_files([name], SymbolConfig()))
+    return [line.split() for line in text.split("\n")]
 
 
 def read_annotated_text(text: Text) -> AnnotatedText:

@@ -1,9 +1,8 @@
 """Traces of the two directions of an ELMo, which reads each line as a sentence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import cast
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.errors import InputError
 from elmo.formats.pretrained import Pretrained
 from elmo.inference.engine import compile_kernels
 from elmo.kernels.device import move
@@ -19,18 +17,18 @@ from elmo.kernels.exact_float32 import exact_float32
 from elmo.kernels.torch_kernels import Kernels
 from elmo.lab.units.gates import elmo_gates
 from elmo.lab.units.predictions import Predictions
-from elmo.lab.units.sampled_text import sample_note, sample_sentences
+from elmo.lab.units.sampled_text import sample_note
 from elmo.lab.units.traces import Direction, Kind, Sentences, TextSample, Track, UnitTraces
+from elmo.lab.units.word_lines import line_batches, sample_lines, split_lines
 from elmo.model.lstm import LSTMLayer, LSTMState, StepMask
 from elmo.model.network import ELMoNetwork
 from elmo.text.characters import END_TOKEN
 from elmo.text.token_batches import TokenMapper, token_mapper
-from elmo.text.tokenizer import WhitespaceTokenizer, replace_surrogates
+from elmo.text.tokenizer import WhitespaceTokenizer
 from elmo.text.tokenizers_by_name import get_tokenizer
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 
-# Positions of a batch, including padding, and predictions that are computed at a time.
-BATCH_POSITIONS = 2048
+# Predictions that are computed at a time.
 PREDICTIONS = 256
 
 
@@ -92,15 +90,13 @@ class ElmoUnits:
 
         The hidden state is that of the LSTM, before the input of the layer is added to it.
         """
-        lines = self._lines(text)
-        if not lines:
-            raise InputError("The text has no words.")
-        sentences, windows = _sample(lines, max_positions)
+        lines = split_lines(text, get_tokenizer(self.tokenizer).words)
+        sentences, windows = sample_lines(lines, max_positions, n_ends=1)
         n_guesses = n_guesses if self.can_predict else 0
         predictions = Predictions(self._piece, n_guesses)
         recorded: dict[Track, list[Tensor]] = {}
         with exact_float32():
-            for batch in _batches(sentences):
+            for batch in line_batches(sentences):
                 self._read_batch(batch, kinds, recorded, predictions if n_guesses else None)
         whole = [piece for words in lines for piece in (*words, "\n")]
         note = sample_note(windows, len(whole), "words and line breaks")
@@ -113,13 +109,6 @@ class ElmoUnits:
             note=note,
             sample=TextSample(windows, whole) if note else None,
         )
-
-    def _lines(self, text: str | Sentences) -> list[list[str]]:
-        """Return the words of the lines that have words."""
-        tokenize = get_tokenizer(self.tokenizer).words
-        lines = replace_surrogates(text).split("\n") if isinstance(text, str) else text
-        split = (tokenize(line) if isinstance(line, str) else list(line) for line in lines)
-        return [words for words in split if words]
 
     def _piece(self, number: int) -> str:
         assert self.vocabulary is not None
@@ -187,34 +176,3 @@ class ElmoUnits:
             else:
                 scores = functional.log_softmax(softmax(part), dim=-1)
             predictions.add(scores, targets[first : first + PREDICTIONS])
-
-
-def _sample(
-    lines: Sequence[list[str]], max_positions: int
-) -> tuple[list[list[str]], tuple[range, ...]]:
-    """Return the lines to read, and their positions in the text.
-
-    Lines are kept whole, because the backward direction begins at the end; except the first line,
-    if it alone is too long. The end of a line is a position.
-    """
-    ranges = sample_sentences([len(words) + 1 for words in lines], max_positions)
-    begins = [0, *accumulate(len(words) + 1 for words in lines)]
-    windows = tuple(range(begins[part.start], begins[part.stop]) for part in ranges)
-    sentences = [lines[number] for part in ranges for number in part]
-    if len(windows[0]) > max_positions:
-        sentences = [sentences[0][: max(1, max_positions - 1)]]
-        windows = (range(len(sentences[0]) + 1),)
-    return sentences, windows
-
-
-def _batches(sentences: Sequence[list[str]]) -> Iterator[list[list[str]]]:
-    """Yield consecutive sentences whose batch, with padding, is not larger than the limit."""
-    batch: list[list[str]] = []
-    longest = 0
-    for words in sentences:
-        longest = max(longest, len(words) + 2)
-        if batch and longest * (len(batch) + 1) > BATCH_POSITIONS:
-            yield batch
-            batch, longest = [], len(words) + 2
-        batch.append(words)
-    yield batch

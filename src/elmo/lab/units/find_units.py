@@ -7,12 +7,11 @@ from pathlib import Path
 
 import torch
 
-from elmo.config.look_inside import FindUnitsConfig
+from elmo.config.look_inside import FindUnitsConfig, NetworkName
 from elmo.errors import ConfigError, InputError
-from elmo.formats.pretrained import Pretrained
-from elmo.lab.recurrent_folder import RecurrentModel
 from elmo.lab.units.annotated_text import read_annotated_text
 from elmo.lab.units.found_units import FoundUnits, PropertyUnits
+from elmo.lab.units.load_model import Loaded
 from elmo.lab.units.property_labels import (
     PropertyLabels,
     number_labels,
@@ -38,6 +37,7 @@ def find_units(
     model: Model,
     text: Text,
     *,
+    network: NetworkName = DEFAULT.network,
     builtin: str | Sequence[str] | None = None,
     pattern: str | None = None,
     labels: str | os.PathLike[str] | Sequence[float] | None = None,
@@ -56,6 +56,7 @@ def find_units(
         model: Model, as in `read_traces`.
         text: The text as a string, a `Path` of a text file or a CoNLL-U file, or a list of
             sentences.
+        network: Network of a task model: "elmo", or "encoder", its BiLSTM.
         builtin: Names of built-in properties. Default: all, without `pattern` and `labels`.
         pattern: Regular expression of a property.
         labels: One number per position of the text, NaN for those without a label, or the path of a
@@ -75,16 +76,15 @@ def find_units(
         InputError: The text or the labels cannot be used.
     """
     FindUnitsConfig("", "", n=n, max_positions=max_positions, shifts=shifts, seed=seed)
-    loaded = model_of(model, device)
-    if ablate:
-        require_language_model(loaded)
+    loaded = model_of(model, device, network)
+    language_model = require_language_model(loaded) if ablate else None
     chosen = check_kinds(_names(kinds))
     annotated = read_annotated_text(text)
     content = text_of(annotated.text, loaded)
 
-    def read(network: RecurrentModel | Pretrained) -> UnitTraces:
+    def read(model: Loaded) -> UnitTraces:
         return read_traces(
-            network, content, kinds=chosen, max_positions=max_positions, n_guesses=0, device=device
+            model, content, kinds=chosen, max_positions=max_positions, n_guesses=0, device=device
         )
 
     traces = read(loaded)
@@ -103,8 +103,8 @@ def find_units(
         )
         for item, search in zip(properties, searches_of(traces, properties), strict=True)
     ]
-    if ablate:
-        found = with_ablations(found, loaded, content, traces, device)
+    if language_model is not None:
+        found = with_ablations(found, language_model, content, traces, device)
     if random:
         searches = searches_of(read(random_model(loaded, seed)), properties)
         found = [

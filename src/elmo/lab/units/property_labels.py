@@ -136,8 +136,9 @@ def _offsets(traces: UnitTraces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     begins: list[int] = []
     position = 0
     for piece in pieces:
-        # A space is at most between two words.
-        position += text[position : position + 1] == " " and piece != " "
+        # At most a space, or the end of a line that is no piece, is between two words.
+        separator = text[position : position + 1]
+        position += separator in (" ", "\n") and piece != separator
         begins.append(position)
         position += len(piece)
     starts = np.array(begins, dtype=np.int64)[positions]

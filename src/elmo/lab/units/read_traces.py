@@ -3,11 +3,13 @@
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Protocol, get_args, runtime_checkable
 
 import torch
 
 from elmo.config.bounds import require_type
 from elmo.config.language_models import SymbolConfig
+from elmo.config.look_inside import NetworkName
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
 from elmo.formats.pretrained import Pretrained
@@ -16,14 +18,36 @@ from elmo.lab.recurrent_folder import RecurrentModel
 from elmo.lab.recurrent_model import LanguageModel
 from elmo.lab.symbol_text import read_text_files
 from elmo.lab.units.elmo_traces import ElmoUnits
-from elmo.lab.units.load_model import load_model
+from elmo.lab.units.encoder_traces import encoder_traces
+from elmo.lab.units.load_model import Loaded, elmo_of_task, load_model, with_encoder
 from elmo.lab.units.symbol_traces import symbol_traces
 from elmo.lab.units.traces import Kind, Sentences, UnitTraces, check_kinds
+from elmo.tasks.fitted.load_fitted import Fitted
+from elmo.tasks.fitted.trained_model import TrainedModel
 
 MAX_POSITIONS = 10_000
 N_GUESSES = 5
 
-Model = str | os.PathLike[str] | LanguageModel | RecurrentModel | ELMo | Pretrained
+
+@runtime_checkable
+class TaskEstimator(Protocol):
+    """An estimator such as `Classifier`, after `fit` or `load`."""
+
+    @property
+    def fitted(self) -> Fitted:
+        """The task model."""
+
+
+Model = (
+    str
+    | os.PathLike[str]
+    | LanguageModel
+    | RecurrentModel
+    | ELMo
+    | Pretrained
+    | TaskEstimator
+    | TrainedModel
+)
 Text = str | os.PathLike[str] | Sentences
 
 
@@ -31,6 +55,7 @@ def read_traces(
     model: Model,
     text: Text,
     *,
+    network: NetworkName = "elmo",
     kinds: Collection[Kind] | None = None,
     max_positions: int = MAX_POSITIONS,
     n_guesses: int = N_GUESSES,
@@ -39,10 +64,11 @@ def read_traces(
     """Read a text with a model and return the values of its units.
 
     Args:
-        model: Folder of `elmo lm train`; a name, folder or hub id of an ELMo model; a task model,
-            of which the ELMo is read; or a model in memory.
+        model: Folder of `elmo lm train` or `elmo task fit`; a name, folder or hub id of an ELMo
+            model; or a model in memory.
         text: The text as a string, a `Path` of a text file, or a list of sentences, which are lists
             of words, for models that read words.
+        network: Network of a task model: "elmo", or "encoder", its BiLSTM.
         kinds: Kinds of values. Default: all that the model has. Hidden states alone are faster.
         max_positions: Maximum number of characters, bytes or words. Of a longer text evenly spaced
             parts are read, which `note` and `sample` state.
@@ -60,18 +86,31 @@ def read_traces(
         require_type(name, value, "an integer")
         if value < least:
             raise ConfigError(f"{name} must be at least {least} (got {value}).")
-    loaded = model_of(model, device)
+    loaded = model_of(model, device, network)
     content = text_of(text, loaded)
     if isinstance(loaded, RecurrentModel):
         return symbol_traces(
             loaded, content, kinds=chosen, max_positions=max_positions, n_guesses=n_guesses
         )
+    if isinstance(loaded, TrainedModel):
+        return encoder_traces(loaded, content, kinds=chosen, max_positions=max_positions)
     units = ElmoUnits.load(loaded, device or default_device())
     return units.traces(content, kinds=chosen, max_positions=max_positions, n_guesses=n_guesses)
 
 
-def model_of(model: Model, device: str | torch.device | None = None) -> RecurrentModel | Pretrained:
+def model_of(
+    model: Model, device: str | torch.device | None = None, network: NetworkName = "elmo"
+) -> Loaded:
     """Return a model in memory, or load it."""
+    if network not in get_args(NetworkName):
+        raise ConfigError(f"network must be elmo or encoder (got {network!r}).")
+    if isinstance(model, TrainedModel):
+        return with_encoder(model, "the task model")
+    if isinstance(model, TaskEstimator):
+        fitted, name = model.fitted, f"the {type(model).__name__}"
+        return with_encoder(fitted, name) if network == "encoder" else elmo_of_task(fitted, name)
+    if network == "encoder" and not isinstance(model, str | os.PathLike):
+        raise ConfigError(f"network encoder needs a task model (got a {type(model).__name__}).")
     if isinstance(model, LanguageModel):
         return RecurrentModel(model.network, model.symbols, model.training)
     if isinstance(model, ELMo):
@@ -79,10 +118,10 @@ def model_of(model: Model, device: str | torch.device | None = None) -> Recurren
     if isinstance(model, RecurrentModel | Pretrained):
         return model
     require_type("model", model, "a path")
-    return load_model(os.fspath(model), device or default_device())
+    return load_model(os.fspath(model), device or default_device(), network)
 
 
-def text_of(text: Text, model: RecurrentModel | Pretrained) -> str | Sentences:
+def text_of(text: Text, model: Loaded) -> str | Sentences:
     """Return the content of a text, as a model reads it."""
     if isinstance(text, str):
         return text

@@ -70,6 +70,8 @@ class UnitTraces:
         note: What the user should know about the text, such as how much of it was read.
         sample: Which parts of the text were read; None if all of it was. Pieces, values and
             predictions are those of the parts, one after the other.
+        line_ends: Positions of the whole text after which a line ends, if the network does not read
+            the ends of lines; empty if they are pieces.
     """
 
     pieces: tuple[str, ...]
@@ -79,6 +81,7 @@ class UnitTraces:
     guesses: tuple[tuple[Guess, ...], ...] | None = None
     note: str = ""
     sample: TextSample | None = None
+    line_ends: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         """Check that all arrays have one row per position."""
@@ -130,16 +133,21 @@ class UnitTraces:
     @property
     def text(self) -> str:
         """The text that was read; words are separated by spaces."""
-        return self._joined(self.pieces)
+        return self._joined(self.pieces, self.positions.tolist())
 
     @cached_property
     def whole_text(self) -> str:
         """The text with the parts that were not read."""
-        return self.text if self.sample is None else self._joined(self.sample.pieces)
+        if self.sample is None:
+            return self.text
+        return self._joined(self.sample.pieces, range(len(self.sample.pieces)))
 
-    def _joined(self, pieces: Sequence[str]) -> str:
+    def _joined(self, pieces: Sequence[str], positions: Sequence[int]) -> str:
         if self.unit != "words":
             return "".join(pieces)
+        if self.line_ends:
+            ends = ("\n" if position in self.line_ends else "" for position in positions)
+            pieces = [piece + end for piece, end in zip(pieces, ends, strict=True)]
         return re.sub(" ?\n ?", "\n", " ".join(pieces))
 
 

@@ -13,23 +13,31 @@ from elmo.lab.symbols import Ids
 from elmo.lab.units.ablation import Ablation, ablated_elmo_losses, ablated_losses
 from elmo.lab.units.clamp import Clamp
 from elmo.lab.units.found_units import PropertyUnits
+from elmo.lab.units.load_model import Loaded
 from elmo.lab.units.symbol_traces import text_pieces
 from elmo.lab.units.traces import Direction, Sentences, UnitTraces
 from elmo.lab.units.unit_search import UnitScore
+from elmo.tasks.fitted.trained_model import TrainedModel
 
 # Number of symbols on which the loss with clamped units is measured. An ELMo has a softmax over
 # many words, which takes most of the time.
 POSITIONS, ELMO_POSITIONS = 5_000, 2_000
 
 
-def require_language_model(model: RecurrentModel | Pretrained) -> None:
-    """Raise an error if a model has no loss that ablations could change."""
+def require_language_model(model: Loaded) -> RecurrentModel | Pretrained:
+    """Return a model, or raise an error if it has no loss that ablations could change."""
+    if isinstance(model, TrainedModel):
+        raise ConfigError(
+            "ablate measures the loss of a language model, which the encoder of a task model does "
+            "not have."
+        )
     if isinstance(model, Pretrained) and not (model.config.n_softmax_words and model.vocabulary):
         missing = "vocabulary" if model.config.n_softmax_words else "softmax"
         raise ConfigError(
             f"ablate measures the loss of the language model, but this {model.origin} has no "
             f"{missing}. Use an ELMo model with a softmax and its vocabulary."
         )
+    return model
 
 
 def with_ablations(

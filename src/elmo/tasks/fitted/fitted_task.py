@@ -179,6 +179,19 @@ def model_folder(folder: Path) -> Path:
     return folder / MODEL if is_inside else folder
 
 
+def is_task_folder(folder: Path) -> bool:
+    """Whether a folder contains a task model, or one task model per seed."""
+    paths = [model_folder(folder) / CONFIG, *folder.glob(f"seed-*/{MODEL}/{CONFIG}")]
+    for path in paths:
+        try:
+            record = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict) and record.get("format") == FORMAT:
+            return True
+    return False
+
+
 def read_record(folder: Path) -> ModelRecord:
     """Read config.json in a model folder."""
     path = folder / CONFIG

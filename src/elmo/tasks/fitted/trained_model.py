@@ -24,7 +24,8 @@ from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
 from elmo.progress import Progress
-from elmo.tasks.core.example import Example
+from elmo.tasks.core.example import Example, Words
+from elmo.tasks.core.input_features import TokenBatch
 from elmo.tasks.core.loaded_elmo import LoadedELMo
 from elmo.tasks.core.renamed_records import upgrade_weights
 from elmo.tasks.core.task import TrainedTask
@@ -115,6 +116,15 @@ class TrainedModel(FittedTask[TrainedTask[object, object, object]]):
                 progress.advance(len(chosen))
         model.train(was_training)
         return [outputs[index] for index in range(len(parts))]
+
+    def encoder_input(self, texts: Sequence[Words]) -> TokenBatch:
+        """Return the input of the encoder for texts without annotations, on its device."""
+        indicators = None
+        if self.task.n_indicators:
+            (group,) = self.task.text_groups([Example((words,)) for words in texts])
+            indicators = group.indicators
+        device = next(self.built.model.parameters()).device
+        return self.built.indexer.batch(texts, indicators).to(device)
 
     def save(self, folder: Path) -> None:
         """Save the fine-tuned ELMo, if any, then write the other files of the folder atomically.

@@ -1,6 +1,5 @@
 """The `info` command: describes a task model, a prepared corpus, vectors, or an ELMo model."""
 
-import json
 from pathlib import Path
 
 from elmo.config import InfoConfig
@@ -16,9 +15,8 @@ from elmo.formats.info_and_convert import info as model_info
 from elmo.formats.load import read
 from elmo.formats.published_models import MODELS
 from elmo.tasks.core.label_report import NO_NAME
-from elmo.tasks.fitted.fitted_task import CONFIG, FORMAT, TUNED, model_folder, read_record
+from elmo.tasks.fitted.fitted_task import TUNED, is_task_folder, model_folder, read_record
 from elmo.tasks.tagging.spans import NONE, span_labels
-from elmo.train.run_folder import MODEL
 
 # Maximum number of labels that are listed.
 MAX_LABELS = 20
@@ -27,7 +25,7 @@ MAX_LABELS = 20
 def info(config: InfoConfig) -> InfoResult:
     """Describe an ELMo model in any format, a task model, a prepared corpus, or vectors."""
     path = Path(config.model)
-    if _is_task_folder(path):
+    if is_task_folder(path):
         _reject_options(config, "task model")
         return task_info(path)
     if is_corpus(path):
@@ -45,19 +43,6 @@ def _reject_options(config: InfoConfig, description: str) -> None:
         raise ConfigError(
             f"--options does not apply to the {description} {config.model}. Remove it."
         )
-
-
-def _is_task_folder(folder: Path) -> bool:
-    """Whether a folder contains a task model, or one task model per seed."""
-    paths = [model_folder(folder) / CONFIG, *folder.glob(f"seed-*/{MODEL}/{CONFIG}")]
-    for path in paths:
-        try:
-            record = json.loads(path.read_bytes())
-        except (OSError, ValueError):
-            continue
-        if isinstance(record, dict) and record.get("format") == FORMAT:
-            return True
-    return False
 
 
 def task_info(folder: Path) -> InfoResult:
