@@ -162,17 +162,20 @@ class GradientsConfig:
     """Measure how far the gradients of an RNN reach back in time.
 
     The page compares the trained model with its initial weights, and with other cells, forget
-    biases and recurrent weights in networks of the same size. --json prints all numbers.
+    biases and recurrent weights in networks of the same size. For an ELMo model, both directions
+    are measured, and other forget biases. --json prints all numbers.
 
     Examples:
       elmo gradients run shakespeare.txt --out page.html
       elmo gradients lstm-run shakespeare.txt --compare rnn-run --out page.html --png gradients.png
       elmo gradients char-small shakespeare.txt --out page.html
+      elmo gradients small-en sentences.txt --out page.html
     """
 
     model: str
-    """Folder written by `elmo lm train`, or a preset or YAML config file of this command, whose
-    network is measured without training."""
+    """Folder written by `elmo lm train`; a preset or YAML config file of this command, whose
+    network is measured without training; or an ELMo model with a softmax (name, folder, file or hub
+    id)."""
     text: tuple[str, ...]
     """Text files or globs, or - for standard input. Several files are joined in the given order."""
     out: str
@@ -180,7 +183,7 @@ class GradientsConfig:
     png: str | None = None
     """Also draw the curves to this PNG file. Needs matplotlib."""
     compare: tuple[str, ...] = ()
-    """Folders of other trained models, such as one with another cell."""
+    """Other trained models, such as a folder of one with another cell."""
     steps: int = 200
     """Maximum number of steps back."""
     windows: int = 32

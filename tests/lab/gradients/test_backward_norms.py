@@ -8,27 +8,28 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_networks import TEXT, small_network
-from unrolled_reference import changed_loss, double_zero_state
+from unrolled_reference import changed_loss
 
 from elmo.lab.gradients.backward_norms import (
     LARGEST_NORM,
     SMALLEST_NORM,
-    frozen_copy,
     gradient_curves,
     unroll,
     unrolled_windows,
     window_norms,
 )
 from elmo.lab.gradients.initial_networks import set_recurrent_weights
+from elmo.lab.gradients.measured_network import LanguageModelNetwork
 from elmo.lab.gradients.recurrent_jacobian import step_jacobian
-from elmo.lab.gradients.text_windows import TextWindows
+from elmo.lab.gradients.text_windows import TextStream, TextWindows
 
 STEPS = 9
 
 
 def cold_windows(symbols, n_windows=4, n_steps=STEPS):
     """Return windows without warm-up."""
-    windows = TextWindows.of_text(symbols.encode(TEXT), symbols, n_windows, n_steps)
+    stream = TextStream.of_symbols(symbols.encode(TEXT), symbols)
+    windows = TextWindows.of_text(stream, n_windows, n_steps)
     return dataclasses.replace(
         windows,
         inputs=windows.inputs[windows.warm_up :],
@@ -41,12 +42,12 @@ def cold_windows(symbols, n_windows=4, n_steps=STEPS):
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_window_norms_match_one_backward_pass_per_state(cell, n_layers):
     network, symbols = small_network(cell=cell, n_layers=n_layers, hidden_dim=6)
-    network = frozen_copy(network)
+    network = LanguageModelNetwork(network).frozen_copy()
     windows = cold_windows(symbols)
     norms = window_norms(network, windows, unrolled_windows(network, windows))
     kinds = ("hidden", "cell") if cell == "lstm" else ("hidden",)
     assert set(norms) == {(layer, kind) for layer in range(n_layers) for kind in kinds}
-    state = double_zero_state(network, windows.n_windows)
+    state = network.zero_state(windows.n_windows)
     for (layer, kind), values in norms.items():
         assert values.shape == (STEPS, windows.n_windows)
         for k in range(STEPS):
@@ -58,9 +59,9 @@ def test_window_norms_match_one_backward_pass_per_state(cell, n_layers):
 
 def test_reference_matches_finite_differences():
     network, symbols = small_network(cell="lstm", hidden_dim=6)
-    network = frozen_copy(network)
+    network = LanguageModelNetwork(network).frozen_copy()
     windows = cold_windows(symbols, n_windows=1)
-    state = double_zero_state(network, 1)
+    state = network.zero_state(1)
     delta = torch.zeros(1, 6, dtype=torch.float64, requires_grad=True)
     changed_loss(network, windows, state, (1, "cell", STEPS - 3, delta)).backward()
     for unit in range(6):
@@ -78,18 +79,19 @@ def test_reference_matches_finite_differences():
 @given(cell=st.sampled_from(["rnn", "gru"]), seed=st.integers(0, 1000))
 def test_gradients_are_products_of_jacobians(cell, seed):
     network, symbols = small_network(cell=cell, n_layers=1, hidden_dim=5, seed=seed)
-    network = frozen_copy(network)
+    network = LanguageModelNetwork(network).frozen_copy()
     windows = cold_windows(symbols, n_windows=1)
     states = unrolled_windows(network, windows)
     norms = window_norms(network, windows, states)[0, "hidden"]
     last = states.hidden[0][-1]
-    loss = network.losses(last.float(), windows.targets[-1], network.input_vectors())
+    loss = network.losses(last, windows.targets[-1])
     (gradient,) = torch.autograd.grad(loss.sum(), last)
     gradient = gradient[0]
     for k in range(1, STEPS):
         step = STEPS - k
         jacobian = step_jacobian(
-            network.recurrent_layers()[0],
+            network,
+            0,
             states.inputs[0][step, 0],
             states.hidden[0][step - 1][0],
             None,
@@ -110,12 +112,12 @@ def test_gradients_are_products_of_jacobians(cell, seed):
 )
 def test_unroll_matches_the_forward_pass(options):
     network, symbols = small_network(**options)
-    network = frozen_copy(network)
-    windows = TextWindows.of_text(symbols.encode(TEXT), symbols, 2, 8)
-    vectors = network.input_vectors().double()
-    state = double_zero_state(network, windows.n_windows)
-    states = unroll(network, vectors, windows.inputs, state)
-    expected = network(vectors, windows.inputs, state)
+    network = LanguageModelNetwork(network).frozen_copy()
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 2, 8)
+    state = network.zero_state(windows.n_windows)
+    states = unroll(network, windows.inputs, state)
+    vectors = network.network.input_vectors().double()
+    expected = network.network(vectors, windows.inputs, state)
     for hidden, output in zip(states.hidden, expected.outputs, strict=True):
         torch.testing.assert_close(torch.stack(hidden), output)
     for cells, last in zip(states.cell, expected.state.c, strict=True):
@@ -126,7 +128,7 @@ def test_unroll_matches_the_forward_pass(options):
 
 def test_norms_of_a_window_do_not_depend_on_the_others():
     network, symbols = small_network(cell="lstm")
-    network = frozen_copy(network)
+    network = LanguageModelNetwork(network).frozen_copy()
     windows = cold_windows(symbols)
     together = window_norms(network, windows, unrolled_windows(network, windows))
     for row in range(windows.n_windows):
@@ -142,7 +144,7 @@ def test_norms_of_a_window_do_not_depend_on_the_others():
 
 def test_curve_is_the_geometric_mean_between_deciles():
     network, symbols = small_network(cell="gru")
-    network = frozen_copy(network)
+    network = LanguageModelNetwork(network).frozen_copy()
     windows = cold_windows(symbols)
     states = unrolled_windows(network, windows)
     norms = window_norms(network, windows, states)
@@ -158,16 +160,16 @@ def test_zero_and_infinite_gradients_have_finite_norms():
     network, symbols = small_network(cell="rnn", nonlinearity="relu", n_layers=1)
     windows = cold_windows(symbols)
     for gain, bound in ((0.0, SMALLEST_NORM), (1e200, LARGEST_NORM)):
-        changed = frozen_copy(network)
-        set_recurrent_weights(changed, "identity", gain, 1)
+        changed = LanguageModelNetwork(network).frozen_copy()
+        set_recurrent_weights(changed.network, "identity", gain, 1)
         (curve,) = gradient_curves(changed, windows, unrolled_windows(changed, windows))
         assert curve.norms[-1] == pytest.approx(bound)
 
 
 def test_norms_below_single_precision_are_kept():
     network, symbols = small_network(cell="rnn", n_layers=1)
-    network = frozen_copy(network)
-    set_recurrent_weights(network, "identity", 1e-6, 1)
+    network = LanguageModelNetwork(network).frozen_copy()
+    set_recurrent_weights(network.network, "identity", 1e-6, 1)
     windows = cold_windows(symbols)
     (curve,) = gradient_curves(network, windows, unrolled_windows(network, windows))
     assert 1e-57 < curve.norms[STEPS - 1] < 1e-46

@@ -5,20 +5,22 @@ import torch
 from small_networks import TEXT, small_network
 
 from elmo.lab.gradients.clipped_norms import ClippedNorms, clipped_norms
-from elmo.lab.gradients.text_windows import TextWindows, warmed_up_state
+from elmo.lab.gradients.measured_network import LanguageModelNetwork
+from elmo.lab.gradients.text_windows import TextStream, TextWindows, warmed_up_state
 
 
 def measured(clip_norm, **options):
     network, symbols = small_network(cell="gru", **options)
-    windows = TextWindows.of_text(symbols.encode(TEXT), symbols, 6, 10)
-    return network, windows, clipped_norms(network, windows, 3, clip_norm)
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 6, 10)
+    measured_network = LanguageModelNetwork(network)
+    return network, windows, clipped_norms(measured_network, windows, 3, clip_norm)
 
 
 def test_norms_before_clipping_match_a_backward_pass():
     network, windows, norms = measured(1.0)
     assert len(norms.before) == 2
     network.requires_grad_()
-    state = warmed_up_state(network, network.input_vectors().detach(), windows)
+    state = warmed_up_state(LanguageModelNetwork(network), windows)
     for number, rows in enumerate((slice(0, 3), slice(3, 6))):
         network.zero_grad()
         vectors = network.input_vectors()

@@ -6,6 +6,7 @@ import math
 import pytest
 from small_flow import small_flow, small_model
 from small_networks import TEXT, small_network
+from small_tasks import make_fitted_task
 from typer.testing import CliRunner
 
 from elmo import cli
@@ -106,12 +107,18 @@ def test_flow_rejects_bad_arguments(tmp_path):
         gradient_flow(model, TEXT, steps=0)
     with pytest.raises(ConfigError, match="clip_norm must be 0 or more"):
         gradient_flow(model, TEXT, clip_norm=-1.0)
-    with pytest.raises(ConfigError, match="no model folder, config file or preset 'missing'"):
+    with pytest.raises(ConfigError, match="no model, config file or preset 'missing'"):
         gradient_flow("missing", TEXT)
-    with pytest.raises(FormatError, match="does not contain"):
+    with pytest.raises(FormatError, match="contains no model"):
         gradient_flow(tmp_path, TEXT)
     with pytest.raises(ConfigError, match="same unit"):
         gradient_flow(model, TEXT, compare=[small_model(unit="bytes", text="ab")], steps=5)
+
+
+def test_flow_rejects_task_models(tmp_path):
+    make_fitted_task(tmp_path / "out").save(tmp_path / "task" / "model")
+    with pytest.raises(ConfigError, match=r"is a task model\. .* or an ELMo model with a softmax"):
+        gradient_flow(tmp_path / "task", TEXT)
 
 
 def test_flow_of_a_config_has_no_trained_network(tmp_path):

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_networks import TEXT, small_network
 
-from elmo.kernels import recurrent_reference
-from elmo.lab.gradients.backward_norms import frozen_copy, unrolled_windows
+from elmo.lab.gradients.backward_norms import unrolled_windows
 from elmo.lab.gradients.initial_networks import set_recurrent_weights
+from elmo.lab.gradients.measured_network import LanguageModelNetwork
 from elmo.lab.gradients.recurrent_jacobian import (
     MIN_POSITIONS,
     N_POSITIONS,
@@ -17,7 +17,7 @@ from elmo.lab.gradients.recurrent_jacobian import (
     spectral_radius,
     step_jacobian,
 )
-from elmo.lab.gradients.text_windows import TextWindows
+from elmo.lab.gradients.text_windows import TextStream, TextWindows
 
 OPTIONS = [
     {"cell": "rnn"},
@@ -30,28 +30,28 @@ OPTIONS = [
 
 
 def random_step(options, seed=1):
-    """Return a layer, and input and state of a step."""
+    """Return a network with one layer, and input and state of a step."""
     network, _ = small_network(n_layers=1, hidden_dim=7, **options)
-    layer = frozen_copy(network).recurrent_layers()[0]
+    network = LanguageModelNetwork(network).frozen_copy()
+    layer = network.network.recurrent_layers()[0]
     generator = torch.Generator().manual_seed(seed)
 
     def draw(size):
         return torch.randn(size, generator=generator, dtype=torch.float64)
 
     c = draw(layer.hidden_dim) if options["cell"].startswith("lstm") else None
-    return layer, draw(layer.weight_ih.shape[1]), draw(layer.output_dim), c
+    return network, draw(layer.weight_ih.shape[1]), draw(layer.output_dim), c
 
 
-def next_state(layer, x, h, c):
-    rows = None if c is None else c[None]
-    result = recurrent_reference.run(layer.call(x[None, None], h[None], rows))
-    return torch.cat([value[0] for value in (result.h, result.c) if value is not None])
+def next_state(network, x, h, c):
+    after = network.step(0, x[None], h[None], None if c is None else c[None])
+    return torch.cat([value[0] for value in after if value is not None])
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_step_jacobian_matches_finite_differences(options):
-    layer, x, h, c = random_step(options)
-    jacobian = step_jacobian(layer, x, h, c)
+    network, x, h, c = random_step(options)
+    jacobian = step_jacobian(network, 0, x, h, c)
     state = h if c is None else torch.cat([h, c])
     assert jacobian.shape == (len(state), len(state))
     size = 1e-6
@@ -61,7 +61,7 @@ def test_step_jacobian_matches_finite_differences(options):
             moved = state.clone()
             moved[column] += sign * size
             new_c = None if c is None else moved[len(h) :]
-            ends.append(next_state(layer, x, moved[: len(h)], new_c))
+            ends.append(next_state(network, x, moved[: len(h)], new_c))
         slope = (ends[0] - ends[1]) / (2 * size)
         torch.testing.assert_close(jacobian[:, column], slope, rtol=1e-5, atol=1e-7)
 
@@ -69,10 +69,10 @@ def test_step_jacobian_matches_finite_differences(options):
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10**6))
 def test_step_jacobian_of_rnn_is_scaled_recurrent_weight(seed):
-    layer, x, h, _ = random_step({"cell": "rnn"}, seed)
-    after = next_state(layer, x, h, None)
-    expected = (1 - after**2)[:, None] * layer.weight_hh
-    torch.testing.assert_close(step_jacobian(layer, x, h, None), expected)
+    network, x, h, _ = random_step({"cell": "rnn"}, seed)
+    after = next_state(network, x, h, None)
+    expected = (1 - after**2)[:, None] * network.network.recurrent_layers()[0].weight_hh
+    torch.testing.assert_close(step_jacobian(network, 0, x, h, None), expected)
 
 
 @settings(max_examples=20)
@@ -93,8 +93,8 @@ def test_spectral_radius_is_not_the_norm():
 
 def test_spectral_radii_has_one_row_per_layer():
     network, symbols = small_network(cell="lstm", n_layers=2)
-    network = frozen_copy(network)
-    windows = TextWindows.of_text(symbols.encode(TEXT), symbols, 3, 30)
+    network = LanguageModelNetwork(network).frozen_copy()
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 3, 30)
     radii = spectral_radii(network, unrolled_windows(network, windows))
     assert [row.layer for row in radii] == [0, 1]
     assert all(len(row.values) == N_POSITIONS and min(row.values) > 0 for row in radii)
@@ -102,9 +102,9 @@ def test_spectral_radii_has_one_row_per_layer():
 
 def test_spectral_radii_of_identity_relu_network_are_one():
     network, symbols = small_network(cell="rnn", nonlinearity="relu", n_layers=1)
-    network = frozen_copy(network)
-    set_recurrent_weights(network, "identity", 1.0, 1)
-    windows = TextWindows.of_text(symbols.encode(TEXT), symbols, 3, 12)
+    network = LanguageModelNetwork(network).frozen_copy()
+    set_recurrent_weights(network.network, "identity", 1.0, 1)
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 3, 12)
     (radii,) = spectral_radii(network, unrolled_windows(network, windows))
     # An inactive unit has the eigenvalue 0, all others 1.
     assert radii.values == pytest.approx([1.0] * len(radii.values))
@@ -112,7 +112,7 @@ def test_spectral_radii_of_identity_relu_network_are_one():
 
 def test_spectral_radii_of_wide_layers_have_fewer_positions():
     network, symbols = small_network(cell="rnn", n_layers=1, hidden_dim=600)
-    network = frozen_copy(network)
-    windows = TextWindows.of_text(symbols.encode(TEXT), symbols, 2, 30)
+    network = LanguageModelNetwork(network).frozen_copy()
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 2, 30)
     (radii,) = spectral_radii(network, unrolled_windows(network, windows))
     assert len(radii.values) == MIN_POSITIONS

@@ -1,22 +1,19 @@
 """Slow reference of recurrent networks: plain formulas, one state changed by a vector."""
 
 import torch
-from torch.nn import functional
-
-from elmo.lab.recurrent_layer import RecurrentState
 
 
 def changed_loss(network, windows, state, change):
     """Return the sum of the losses at the last step of all windows.
 
     Args:
-        network: Network without projection and Mogrifier gates, with layers in double precision.
+        network: Frozen copy of a network without projection and Mogrifier gates.
         windows: Windows without warm-up.
         state: Initial state.
         change: Layer, kind of state, step, and the vectors (windows, dim) that are added to it.
     """
-    x = list(functional.embedding(windows.inputs, network.input_vectors().double()))
-    for number, layer in enumerate(network.recurrent_layers()):
+    x = list(network.embed(windows.inputs))
+    for number, layer in enumerate(network.network.recurrent_layers()):
         h = state.h[number]
         c = state.c[number] if state.c else None
         outputs = []
@@ -27,7 +24,7 @@ def changed_loss(network, windows, state, change):
             h, c = _step(layer, vector, h, c, deltas)
             outputs.append(h)
         x = outputs
-    return network.losses(x[-1].float(), windows.targets[-1], network.input_vectors()).sum()
+    return network.losses(x[-1], windows.targets[-1]).sum()
 
 
 def _step(layer, x, h, c, deltas):
@@ -46,11 +43,3 @@ def _step(layer, x, h, c, deltas):
         c = c + deltas.get("cell", 0.0)
         h = torch.sigmoid(o) * torch.tanh(c)
     return h + deltas.get("hidden", 0.0), c
-
-
-def double_zero_state(network, rows):
-    """Return a state of zeros in double precision."""
-    state = network.zero_state(rows)
-    return RecurrentState(
-        tuple(value.double() for value in state.h), tuple(value.double() for value in state.c)
-    )

@@ -1,6 +1,5 @@
 """Norms of the gradient of a loss with respect to earlier states of a recurrent network."""
 
-import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,12 +7,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
-from elmo.kernels import recurrent_reference
+from elmo.lab.gradients.measured_network import MeasuredNetwork
 from elmo.lab.gradients.text_windows import TextWindows, warmed_up_state
 from elmo.lab.recurrent_layer import RecurrentState
-from elmo.lab.recurrent_network import RecurrentNetwork
 
 StateKind = Literal["hidden", "cell"]
 Norms = NDArray[np.float64]
@@ -32,11 +29,13 @@ class UnrolledStates:
         inputs: Input of each layer, (time, batch, dim).
         hidden: Hidden state by layer and step, each (batch, output_dim).
         cell: Cell state by layer and step, each (batch, hidden_dim); empty for cells without one.
+        output: Output of the last layer, which the softmax reads, (time, batch, dim).
     """
 
     inputs: tuple[Tensor, ...]
     hidden: tuple[tuple[Tensor, ...], ...]
     cell: tuple[tuple[Tensor, ...], ...]
+    output: Tensor
 
 
 @dataclass(frozen=True)
@@ -58,53 +57,41 @@ class GradientCurve:
     high: tuple[float, ...]
 
 
-def frozen_copy(network: RecurrentNetwork) -> RecurrentNetwork:
-    """Return a copy with layers in double precision, in which tiny norms can be squared."""
-    network = copy.deepcopy(network).cpu().eval().requires_grad_(False)
-    network.layers.double()
-    return network
-
-
-def unroll(
-    network: RecurrentNetwork, vectors: Tensor, index: Tensor, state: RecurrentState
-) -> UnrolledStates:
+def unroll(network: MeasuredNetwork, index: Tensor, state: RecurrentState) -> UnrolledStates:
     """Run a network step by step, keeping each state as a node of the graph.
 
     Args:
-        network: The network, as returned by `frozen_copy`.
-        vectors: Input vectors of all symbols, with the dtype of the layers.
+        network: The network, with constant weights.
         index: Symbol ids, (time, batch).
         state: Initial state.
     """
-    x = functional.embedding(index, vectors)
+    x = network.embed(index)
     inputs, hidden, cells = [], [], []
-    for number, layer in enumerate(network.recurrent_layers()):
+    for number in range(network.n_layers):
         inputs.append(x)
         # The initial state is the leaf of the graph, so that all later states are in it.
         h = state.h[number].detach().clone().requires_grad_()
         c = state.c[number].detach().clone().requires_grad_() if state.c else None
         layer_hidden, layer_cells = [], []
         for position in x:
-            result = recurrent_reference.run(layer.call(position[None], h, c))
-            h, c = result.h, result.c
+            h, c = network.step(number, position, h, c)
             layer_hidden.append(h)
             if c is not None:
                 layer_cells.append(c)
-        x = torch.stack(layer_hidden)
+        x = network.layer_output(number, x, torch.stack(layer_hidden))
         hidden.append(tuple(layer_hidden))
         cells.append(tuple(layer_cells))
-    return UnrolledStates(tuple(inputs), tuple(hidden), tuple(cells) if state.c else ())
+    return UnrolledStates(tuple(inputs), tuple(hidden), tuple(cells) if state.c else (), x)
 
 
-def unrolled_windows(network: RecurrentNetwork, windows: TextWindows) -> UnrolledStates:
+def unrolled_windows(network: MeasuredNetwork, windows: TextWindows) -> UnrolledStates:
     """Run a network over the measured steps of all windows."""
-    vectors = network.input_vectors().double()
-    state = warmed_up_state(network, vectors, windows)
-    return unroll(network, vectors, windows.inputs[windows.warm_up :], state)
+    state = warmed_up_state(network, windows)
+    return unroll(network, windows.inputs[windows.warm_up :], state)
 
 
 def window_norms(
-    network: RecurrentNetwork, windows: TextWindows, states: UnrolledStates
+    network: MeasuredNetwork, windows: TextWindows, states: UnrolledStates
 ) -> dict[tuple[int, StateKind], Norms]:
     """Return the norms of d loss(t) / d state(t - k), where t is the last step of a window.
 
@@ -119,8 +106,7 @@ def window_norms(
     Returns:
         By layer and kind of state, the norms by steps back and window, (k, windows).
     """
-    hidden = states.hidden[-1][-1].float()
-    losses = network.losses(hidden, windows.targets[-1], network.input_vectors())
+    losses = network.losses(states.output[-1], windows.targets[-1])
     tracks: list[tuple[int, StateKind]] = []
     tensors: list[Tensor] = []
     kinds: tuple[tuple[StateKind, tuple[tuple[Tensor, ...], ...]], ...] = (
@@ -139,7 +125,7 @@ def window_norms(
 
 
 def gradient_curves(
-    network: RecurrentNetwork, windows: TextWindows, states: UnrolledStates
+    network: MeasuredNetwork, windows: TextWindows, states: UnrolledStates
 ) -> tuple[GradientCurve, ...]:
     """Return the mean norms of all layers, lowest first, hidden states before cells."""
     return tuple(

@@ -1,14 +1,13 @@
 """Norms of the gradients of the weights, before and after clipping."""
 
-import copy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from elmo.lab.gradients.backward_norms import LARGEST_NORM
+from elmo.lab.gradients.measured_network import MeasuredNetwork
 from elmo.lab.gradients.text_windows import TextWindows, warmed_up_state
-from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.train.optim import clip_gradients
 
 
@@ -31,7 +30,7 @@ class ClippedNorms:
 
 
 def clipped_norms(
-    network: RecurrentNetwork, windows: TextWindows, batch_size: int, clip_norm: float
+    network: MeasuredNetwork, windows: TextWindows, batch_size: int, clip_norm: float
 ) -> ClippedNorms:
     """Compute the gradients of the mean loss of segments, and clip them as in training.
 
@@ -41,17 +40,14 @@ def clipped_norms(
         batch_size: Number of rows of a segment.
         clip_norm: Maximum norm; 0: no clipping.
     """
-    network = copy.deepcopy(network).cpu().eval().requires_grad_()
-    parameters = list(network.parameters())
+    network = network.trainable_copy()
+    parameters = network.parameters()
     before, after = [], []
-    with torch.no_grad():
-        vectors = network.input_vectors()
-    state = warmed_up_state(network, vectors, windows)
+    state = warmed_up_state(network, windows)
     inputs, targets = windows.inputs[windows.warm_up :], windows.targets[windows.warm_up :]
     for rows in torch.split(torch.arange(windows.n_windows), batch_size):
-        vectors = network.input_vectors()
-        output = network(vectors, inputs[:, rows], state.select(rows))
-        losses = network.losses(output.hidden.flatten(0, 1), targets[:, rows].flatten(), vectors)
+        output, _ = network.run(inputs[:, rows], state.select(rows))
+        losses = network.losses(output.flatten(0, 1), targets[:, rows].flatten())
         found = torch.autograd.grad(losses.mean(), parameters, allow_unused=True)
         # In double precision, because the squares of exploding gradients overflow.
         gradients = [gradient.double() for gradient in found if gradient is not None]

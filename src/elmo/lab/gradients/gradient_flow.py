@@ -127,8 +127,9 @@ def gradient_flow(
     """Measure how gradients flow back through time in a model and in networks of the same size.
 
     Args:
-        model: A `LanguageModel`, a folder written by `elmo lm train`, or a config file or preset of
-            this command, whose network is then measured without training.
+        model: A language model (`LanguageModel` or folder of `elmo lm train`); an ELMo model with
+            a softmax (`ELMo`, or its name, folder or file); or a config file or preset of `elmo lm
+            train`, whose network is then measured without training.
         text: The text.
         compare: Other trained models.
         steps: Maximum number of steps back.
@@ -163,7 +164,7 @@ def measure(plan: GradientPlan, *, steps: int, windows: int, clip_norm: float) -
                 network_gradients(
                     planned.name,
                     planned.make(),
-                    planned.text,
+                    planned.stream,
                     steps=steps,
                     n_windows=windows,
                     clip_norm=clip_norm,
@@ -171,8 +172,8 @@ def measure(plan: GradientPlan, *, steps: int, windows: int, clip_norm: float) -
             )
             progress.advance(1)
     return GradientFlow(
-        plan.symbols.unit,
-        len(plan.ids),
+        plan.stream.unit,
+        plan.stream.n_symbols,
         steps,
         results[0].n_windows,
         clip_norm,

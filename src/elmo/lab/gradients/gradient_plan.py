@@ -1,17 +1,25 @@
 """Plan of a gradient comparison: which networks are measured, and which are drawn together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from elmo.errors import ConfigError
+from elmo.lab.gradients.elmo_source import DIRECTIONS, ElmoSource, ElmoText
 from elmo.lab.gradients.gradient_source import ConfigSource, TrainedSource
 from elmo.lab.gradients.initial_networks import (
+    FORGET_BIASES,
     InitialNetworks,
     MakeNetwork,
     cell_name,
     initial_name,
 )
-from elmo.lab.symbols import Ids, Symbols
+from elmo.lab.gradients.measured_network import LanguageModelNetwork, MeasuredNetwork
+from elmo.lab.gradients.text_windows import TextStream
+
+ELMO = "ELMo"
+
+MakeMeasured = Callable[[], MeasuredNetwork]
 
 
 @dataclass(frozen=True)
@@ -21,28 +29,33 @@ class PlannedNetwork:
     Attributes:
         name: Unique name.
         make: Function that returns the network.
-        text: Symbol ids of the text, and the symbols of the network.
+        stream: What the network reads and predicts.
     """
 
     name: str
-    make: MakeNetwork
-    text: tuple[Ids, Symbols]
+    make: MakeMeasured
+    stream: TextStream
 
 
 @dataclass
 class GradientPlan:
-    """Networks to measure by name, and the names of networks that are drawn together by title."""
+    """Networks to measure by name, and the names of networks that are drawn together by title.
 
-    ids: Ids
-    symbols: Symbols
+    Attributes:
+        stream: What the first model reads and predicts.
+        networks: The networks by name.
+        panels: Names of networks by title.
+    """
+
+    stream: TextStream
     networks: dict[str, PlannedNetwork] = field(default_factory=dict)
     panels: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of_models(
         cls,
-        source: TrainedSource | ConfigSource,
-        others: Sequence[TrainedSource],
+        source: TrainedSource | ElmoSource | ConfigSource,
+        others: Sequence[TrainedSource | ElmoSource],
         text: str,
         seed: int,
     ) -> "GradientPlan":
@@ -57,65 +70,138 @@ class GradientPlan:
         Raises:
             ConfigError: The models do not have the same unit.
         """
+        models = [*([] if isinstance(source, ConfigSource) else [source]), *others]
+        read = [model.read(text) if isinstance(model, ElmoSource) else model for model in models]
+        if isinstance(source, ElmoSource):
+            elmo = read[0]
+            assert isinstance(elmo, ElmoText)
+            plan = cls(elmo.stream("forward"))
+            plan._add_models(read, text, seed)
+            plan._add_panel("Forget bias", _forget_biases(elmo, seed))
+            return plan
         if isinstance(source, TrainedSource):
             config, symbols = source.network.config, source.symbols
-            models = [source, *others]
         else:
             config, symbols = source.model(text)
-            models = list(others)
-        plan = cls(symbols.encode(text), symbols)
-        initial = InitialNetworks(config, symbols, plan.ids, seed)
-        before = [plan._add_trained(model, name, initial, text) for model, name in _named(models)]
-        if models:
-            trained = tuple(plan.networks)
-            for name, make, own_text in before:
-                plan._add(name, make, own_text)
-            # Two models with the same architecture have the same initial network.
-            plan.panels["Training"] = trained + tuple(dict.fromkeys(row[0] for row in before))
-        plan._add_panel("Cells", initial.cells())
-        plan._add_panel("Forget bias", initial.forget_biases())
-        plan._add_panel("Recurrent weights", initial.recurrent_weights())
+        ids = symbols.encode(text)
+        plan = cls(TextStream.of_symbols(ids, symbols))
+        initial = InitialNetworks(config, symbols, ids, seed)
+        plan._add_models(read, text, seed, initial)
+        plan._add_panel("Cells", map(_measured, initial.cells()))
+        plan._add_panel("Forget bias", map(_measured, initial.forget_biases()))
+        plan._add_panel("Recurrent weights", map(_measured, initial.recurrent_weights()))
         return plan
 
-    def _add(self, name: str, make: MakeNetwork, text: tuple[Ids, Symbols]) -> None:
-        self.networks.setdefault(name, PlannedNetwork(name, make, text))
+    def _add(self, network: PlannedNetwork) -> str:
+        self.networks.setdefault(network.name, network)
+        return network.name
 
-    def _add_panel(self, title: str, rows: Iterable[tuple[str, MakeNetwork]]) -> None:
-        names = []
-        for name, make in rows:
-            self._add(name, make, (self.ids, self.symbols))
-            names.append(name)
-        self.panels[title] = tuple(names)
+    def _add_panel(self, title: str, rows: Iterable[tuple[str, MakeMeasured]]) -> None:
+        self.panels[title] = tuple(
+            self._add(PlannedNetwork(name, make, self.stream)) for name, make in rows
+        )
 
-    def _add_trained(
-        self, model: TrainedSource, name: str, initial: InitialNetworks, text: str
-    ) -> tuple[str, MakeNetwork, tuple[Ids, Symbols]]:
-        """Add a trained model, and return the network from which its training began."""
-        if model.symbols.unit != self.symbols.unit:
-            raise ConfigError(
-                f"All models must have the same unit, but {name} has {model.symbols.unit}, not "
-                f"{self.symbols.unit}."
-            )
-        own_text = (model.symbols.encode(text), model.symbols)
-        self._add(name, lambda: model.network, own_text)
+    def _add_models(
+        self,
+        models: Sequence[TrainedSource | ElmoText],
+        text: str,
+        seed: int,
+        initial: InitialNetworks | None = None,
+    ) -> None:
+        """Add the panel of trained models and of the networks from which their training began.
+
+        Args:
+            models: The models.
+            text: The text.
+            seed: Seed of initial weights.
+            initial: Initial networks of the first model, if it is a language model.
+        """
+        rows: list[tuple[PlannedNetwork, PlannedNetwork]] = []
+        for model, suffix in _with_suffixes(models):
+            if isinstance(model, ElmoText):
+                rows += _elmo_networks(model, suffix, seed)
+            else:
+                rows.append(self._language_model_networks(model, suffix, text, seed, initial))
+        for trained, _ in rows:
+            if trained.stream.unit != self.stream.unit:
+                raise ConfigError(
+                    f"All models must have the same unit, but {trained.name} has "
+                    f"{trained.stream.unit}, not {self.stream.unit}."
+                )
+        if rows:
+            # Two models with the same architecture have the same initial network.
+            names = [self._add(row[number]) for number in (0, 1) for row in rows]
+            self.panels["Training"] = tuple(dict.fromkeys(names))
+
+    def _language_model_networks(
+        self,
+        model: TrainedSource,
+        suffix: str,
+        text: str,
+        seed: int,
+        initial: InitialNetworks | None,
+    ) -> tuple[PlannedNetwork, PlannedNetwork]:
+        """Return a trained model, and the network from which its training began."""
         config = model.network.config
         shape = config.network
-        if shape == initial.shape(shape.cell, shape.nonlinearity):
-            return initial_name(shape), lambda: initial.network(shape), (self.ids, self.symbols)
-        own = InitialNetworks(config, model.symbols, own_text[0], initial.seed)
+        ids = model.symbols.encode(text)
+        stream = TextStream.of_symbols(ids, model.symbols)
+        name, make = f"{cell_name(shape)}, trained{suffix}", lambda: model.network
+        trained = PlannedNetwork(*_measured((name, make)), stream)
+        if initial is not None and shape == initial.shape(shape.cell, shape.nonlinearity):
+            first = initial_name(shape), partial(initial.network, shape)
+            return trained, PlannedNetwork(*_measured(first), self.stream)
         size = f"{shape.n_layers} x {shape.hidden_dim}"
-        return f"{initial_name(shape)}, {size}", own.network, own_text
+        own = InitialNetworks(config, model.symbols, ids, seed)
+        name = f"{initial_name(shape)}, {size}"
+        return trained, PlannedNetwork(*_measured((name, own.network)), stream)
 
 
-def _named(models: Sequence[TrainedSource]) -> list[tuple[TrainedSource, str]]:
-    """Return the models with unique names: their cells, and their folders if cells are the same."""
-    cells = [cell_name(model.network.config.network) for model in models]
-    named: list[tuple[TrainedSource, str]] = []
-    for number, (model, cell) in enumerate(zip(models, cells, strict=True), start=1):
-        name = f"{cell}, trained"
-        if cells.count(cell) > 1:
-            name += f" ({model.name or number})"
-        if any(name == other for _, other in named):
-            name += f" {number}"
-        named.append((model, name))
+def _measured(row: tuple[str, MakeNetwork]) -> tuple[str, MakeMeasured]:
+    """Return the name of a language model, and a function that returns it to be measured."""
+    name, make = row
+    return name, lambda: LanguageModelNetwork(make())
+
+
+def _elmo_networks(
+    text: ElmoText, suffix: str, seed: int
+) -> list[tuple[PlannedNetwork, PlannedNetwork]]:
+    """Return both trained directions, and those from which their training began."""
+    rows = []
+    for direction in DIRECTIONS:
+        name, stream = f"{ELMO} {direction}", text.stream(direction)
+        trained = partial(text.trained, direction)
+        initial = partial(text.initial, direction, seed)
+        rows.append(
+            (
+                PlannedNetwork(f"{name}, trained{suffix}", trained, stream),
+                PlannedNetwork(f"{name}, initial{suffix}", initial, stream),
+            )
+        )
+    return rows
+
+
+def _forget_biases(text: ElmoText, seed: int) -> Iterator[tuple[str, MakeMeasured]]:
+    """Yield forward directions before training with several biases of the forget gate."""
+    for bias in FORGET_BIASES:
+        name = f"{ELMO} forward, forget bias {bias:g}"
+        yield name, partial(text.initial, "forward", seed, bias)
+
+
+def _with_suffixes(
+    models: Sequence[TrainedSource | ElmoText],
+) -> list[tuple[TrainedSource | ElmoText, str]]:
+    """Return the models with what makes their names unique: folders, if kinds are the same."""
+    kinds = [
+        ELMO if isinstance(model, ElmoText) else cell_name(model.network.config.network)
+        for model in models
+    ]
+    named: list[tuple[TrainedSource | ElmoText, str]] = []
+    used: set[str] = set()
+    for number, (model, kind) in enumerate(zip(models, kinds, strict=True), start=1):
+        suffix = f" ({model.name or number})" if kinds.count(kind) > 1 else ""
+        if kind + suffix in used:
+            suffix += f" {number}"
+        used.add(kind + suffix)
+        named.append((model, suffix))
     return named

@@ -1,20 +1,29 @@
-"""Finds the networks of a gradient comparison: trained models, or the network of a config."""
+"""Finds the models of a gradient comparison: trained models, or the network of a config."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from elmo.config.bounds import require_type
 from elmo.config.language_models import LMTrainConfig, RecurrentModelConfig, SymbolConfig
 from elmo.config.serialization import load_config, presets
+from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
-from elmo.lab.recurrent_folder import read_model
+from elmo.formats import bundled
+from elmo.formats.load import read
+from elmo.formats.pretrained import Pretrained
+from elmo.formats.published_models import MODELS
+from elmo.lab.gradients.elmo_source import ElmoSource
+from elmo.lab.recurrent_folder import is_model_folder, read_model
 from elmo.lab.recurrent_model import PRESETS, LanguageModel
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.symbol_text import SymbolText, text_part
 from elmo.lab.symbols import Symbols
 from elmo.lab.train_lm import model_config
+from elmo.tasks.fitted.fitted_task import is_task_folder
 
-ModelSource = str | os.PathLike[str] | LanguageModel
+ModelSource = str | os.PathLike[str] | LanguageModel | ELMo | Pretrained
+CONFIG_SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -59,26 +68,39 @@ class ConfigSource:
         return model_config(self.config, symbol_text), symbols
 
 
-def read_source(source: ModelSource) -> TrainedSource | ConfigSource:
-    """Return a model of `elmo lm train`, or a config file or preset of this command."""
-    if isinstance(source, LanguageModel):
-        return TrainedSource("", source.network, source.symbols)
-    if Path(source).is_dir():
+def read_source(source: ModelSource) -> TrainedSource | ElmoSource | ConfigSource:
+    """Return a language model, an ELMo, or a config file or preset of `elmo lm train`."""
+    if not isinstance(source, str | os.PathLike):
         return read_trained(source)
     known = presets(PRESETS)
-    if not Path(source).is_file() and os.fspath(source) not in known:
-        raise ConfigError(
-            f"There is no model folder, config file or preset {os.fspath(source)!r}. Presets: "
-            f"{', '.join(known)}."
-        )
+    path = Path(source)
+    if os.fspath(source) not in known and not (path.is_file() and path.suffix in CONFIG_SUFFIXES):
+        return read_trained(source)
     # A config file need not name the text of a training run.
     unused = {"text": ("text",), "out": "out"}
     return ConfigSource(load_config(LMTrainConfig, os.fspath(source), unused, known))
 
 
-def read_trained(source: ModelSource) -> TrainedSource:
-    """Return a trained model."""
+def read_trained(source: ModelSource) -> TrainedSource | ElmoSource:
+    """Return a trained language model or an ELMo."""
     if isinstance(source, LanguageModel):
         return TrainedSource("", source.network, source.symbols)
-    model = read_model(Path(source))
-    return TrainedSource(Path(source).resolve().name, model.network, model.symbols)
+    if isinstance(source, ELMo | Pretrained):
+        return ElmoSource(source if isinstance(source, Pretrained) else source.to_pretrained())
+    require_type("model", source, "a path")
+    path = Path(source)
+    if is_task_folder(path):
+        raise ConfigError(
+            f"{path} is a task model. Gradients of language models and ELMo models are measured: "
+            "name a folder of elmo lm train, or an ELMo model with a softmax."
+        )
+    if is_model_folder(path):
+        model = read_model(path)
+        return TrainedSource(path.resolve().name, model.network, model.symbols)
+    name = os.fspath(source)
+    if not path.exists() and "/" not in name and name not in (*bundled.NAMES, *MODELS):
+        raise ConfigError(
+            f"There is no model, config file or preset {name!r}. Presets: "
+            f"{', '.join(presets(PRESETS))}."
+        )
+    return ElmoSource(read(name), path.name)

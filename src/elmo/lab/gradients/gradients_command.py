@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from elmo.config.language_models import SymbolConfig
 from elmo.config.look_inside import GradientsConfig
 from elmo.errors import ConfigError
+from elmo.lab.gradients.elmo_source import ElmoSource
 from elmo.lab.gradients.gradient_figure import draw_gradients
 from elmo.lab.gradients.gradient_flow import GradientFlow, measure
 from elmo.lab.gradients.gradient_plan import GradientPlan
@@ -39,7 +41,8 @@ def gradients(config: GradientsConfig) -> GradientsResult:
         if not Path(name).resolve().parent.is_dir():
             raise ConfigError(f"The folder of {name} does not exist.")
     source = read_source(config.model)
-    text = read_text_files(config.text, source.symbol_config)
+    options = SymbolConfig() if isinstance(source, ElmoSource) else source.symbol_config
+    text = read_text_files(config.text, options)
     others = [read_trained(folder) for folder in config.compare]
     plan = GradientPlan.of_models(source, others, text, config.seed)
     flow = measure(plan, steps=config.steps, windows=config.windows, clip_norm=config.clip_norm)

@@ -5,16 +5,14 @@ from dataclasses import asdict, dataclass
 
 from elmo.lab.gradients.backward_norms import (
     GradientCurve,
-    frozen_copy,
     gradient_curves,
     unrolled_windows,
 )
 from elmo.lab.gradients.clipped_norms import ClippedNorms, clipped_norms
 from elmo.lab.gradients.gradient_regions import gradient_regions
+from elmo.lab.gradients.measured_network import MeasuredNetwork
 from elmo.lab.gradients.recurrent_jacobian import SpectralRadii, spectral_radii
-from elmo.lab.gradients.text_windows import TextWindows
-from elmo.lab.recurrent_network import RecurrentNetwork
-from elmo.lab.symbols import Ids, Symbols
+from elmo.lab.gradients.text_windows import TextStream, TextWindows
 
 # Segments whose weight gradients are clipped: steps, batch rows, and number of segments.
 SEGMENT_STEPS, SEGMENT_ROWS, N_SEGMENTS = 64, 8, 16
@@ -56,8 +54,8 @@ class NetworkGradients:
 
 def network_gradients(
     name: str,
-    network: RecurrentNetwork,
-    text: tuple[Ids, Symbols],
+    network: MeasuredNetwork,
+    stream: TextStream,
     *,
     steps: int,
     n_windows: int,
@@ -68,15 +66,15 @@ def network_gradients(
     Args:
         name: Name of the network.
         network: The network.
-        text: Symbol ids of the text, and the symbols of the network.
+        stream: What the network reads and predicts.
         steps: Maximum number of steps back.
         n_windows: Maximum number of windows of the text.
         clip_norm: Maximum norm of the gradient of the weights; 0: no clipping.
     """
-    windows = TextWindows.of_text(*text, n_windows, steps + 1)
-    frozen = frozen_copy(network)
+    windows = TextWindows.of_text(stream, n_windows, steps + 1)
+    frozen = network.frozen_copy()
     states = unrolled_windows(frozen, windows)
-    segments = TextWindows.of_text(*text, N_SEGMENTS * SEGMENT_ROWS, min(SEGMENT_STEPS, steps + 1))
+    segments = TextWindows.of_text(stream, N_SEGMENTS * SEGMENT_ROWS, min(SEGMENT_STEPS, steps + 1))
     return NetworkGradients(
         name,
         windows.n_windows,

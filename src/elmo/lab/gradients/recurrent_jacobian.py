@@ -6,10 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.kernels import recurrent_reference
 from elmo.lab.gradients.backward_norms import UnrolledStates
-from elmo.lab.recurrent_layer import RecurrentLayer
-from elmo.lab.recurrent_network import RecurrentNetwork
+from elmo.lab.gradients.measured_network import MeasuredNetwork
 
 # Number of positions at which a Jacobian is computed. The time for eigenvalues grows with the cube
 # of the dimension, so wider layers have fewer.
@@ -29,13 +27,16 @@ class SpectralRadii:
     values: tuple[float, ...]
 
 
-def step_jacobian(layer: RecurrentLayer, x: Tensor, h: Tensor, c: Tensor | None) -> Tensor:
+def step_jacobian(
+    network: MeasuredNetwork, layer: int, x: Tensor, h: Tensor, c: Tensor | None
+) -> Tensor:
     """Return the Jacobian of the state after a step with respect to the state before it.
 
     The state is `h`, or `(h, c)` for LSTMs. The input of the step is constant.
 
     Args:
-        layer: The layer.
+        network: The network.
+        layer: The layer; 0 is the lowest.
         x: Input, (dim,).
         h: Hidden state before the step, (output_dim,).
         c: Cell state before the step, (hidden_dim,), or None.
@@ -46,8 +47,8 @@ def step_jacobian(layer: RecurrentLayer, x: Tensor, h: Tensor, c: Tensor | None)
     rows = state.detach().expand(n, n).clone().requires_grad_()
     row_h = rows[:, : len(h)]
     row_c = None if c is None else rows[:, len(h) :]
-    result = recurrent_reference.run(layer.call(x.detach().expand(1, n, len(x)), row_h, row_c))
-    after = result.h if result.c is None else torch.cat([result.h, result.c], dim=1)
+    after_h, after_c = network.step(layer, x.detach().expand(n, len(x)), row_h, row_c)
+    after = after_h if after_c is None else torch.cat([after_h, after_c], dim=1)
     (jacobian,) = torch.autograd.grad(after.diagonal().sum(), rows)
     return jacobian
 
@@ -57,11 +58,11 @@ def spectral_radius(matrix: Tensor) -> float:
     return float(torch.linalg.eigvals(matrix).abs().max())
 
 
-def spectral_radii(network: RecurrentNetwork, states: UnrolledStates) -> tuple[SpectralRadii, ...]:
+def spectral_radii(network: MeasuredNetwork, states: UnrolledStates) -> tuple[SpectralRadii, ...]:
     """Return the spectral radii of all layers at regularly chosen steps of different windows."""
     n_steps, n_windows = states.inputs[0].shape[:2]
     radii = []
-    for number, layer in enumerate(network.recurrent_layers()):
+    for number in range(network.n_layers):
         hidden = states.hidden[number]
         cells = states.cell[number] if states.cell else None
         dim = hidden[0].shape[1] + (0 if cells is None else cells[0].shape[1])
@@ -72,7 +73,8 @@ def spectral_radii(network: RecurrentNetwork, states: UnrolledStates) -> tuple[S
         for position, step in enumerate(steps):
             row = position % n_windows
             jacobian = step_jacobian(
-                layer,
+                network,
+                number,
                 states.inputs[number][step, row],
                 hidden[step - 1][row],
                 None if cells is None else cells[step - 1][row],

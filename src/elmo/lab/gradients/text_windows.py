@@ -6,14 +6,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo.config.language_models import Unit
 from elmo.errors import InputError
+from elmo.lab.gradients.measured_network import MeasuredNetwork
 from elmo.lab.recurrent_layer import RecurrentState
-from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.symbols import Ids, Symbols
 from elmo.lab.text_loss import predictions
 
 # Steps that a window reads before its first measured step, to leave the zero state.
 WARM_UP = 100
+
+
+@dataclass(frozen=True)
+class TextStream:
+    """What a network reads and predicts at each step of a text.
+
+    Attributes:
+        inputs: Ids that the network reads, (steps,).
+        targets: Ids that it predicts, (steps,).
+        unit: What a step is.
+        n_symbols: Number of symbols of the text.
+    """
+
+    inputs: Ids
+    targets: Ids
+    unit: Unit
+    n_symbols: int
+
+    @classmethod
+    def of_symbols(cls, ids: Ids, symbols: Symbols) -> "TextStream":
+        """Return the stream of a language model for the symbol ids of a text."""
+        return cls(*predictions(ids, symbols), symbols.unit, len(ids))
 
 
 @dataclass(frozen=True)
@@ -31,33 +54,31 @@ class TextWindows:
     warm_up: int
 
     @classmethod
-    def of_text(cls, ids: Ids, symbols: Symbols, n_windows: int, n_steps: int) -> "TextWindows":
+    def of_text(cls, stream: TextStream, n_windows: int, n_steps: int) -> "TextWindows":
         """Take windows from a text.
 
         Args:
-            ids: Symbol ids of the text.
-            symbols: The symbols.
+            stream: What the network reads and predicts.
             n_windows: Number of windows; fewer if the text has fewer positions.
             n_steps: Number of measured steps.
 
         Raises:
             InputError: The text is shorter than a window.
         """
-        available = len(ids) - (symbols.end is None)
+        available = len(stream.inputs)
         if available < n_steps:
             raise InputError(
-                f"The text has only {len(ids):,} {symbols.unit}, too few for {n_steps:,} time "
-                "steps. Use more text, or a smaller --steps."
+                f"The text has only {stream.n_symbols:,} {stream.unit}, too few for {n_steps:,} "
+                "time steps. Use more text, or a smaller --steps."
             )
-        inputs, targets = predictions(ids, symbols)
         # In a short text, half of the other steps leave windows at different positions.
         warm_up = min(WARM_UP, (available - n_steps) // 2)
         last_begin = available - n_steps - warm_up
         begins = np.unique(np.linspace(0, last_begin, n_windows).round().astype(np.int64))
         positions = begins + np.arange(warm_up + n_steps)[:, None]
         return cls(
-            torch.from_numpy(inputs[positions].astype(np.int64)),
-            torch.from_numpy(targets[positions].astype(np.int64)),
+            torch.from_numpy(stream.inputs[positions].astype(np.int64)),
+            torch.from_numpy(stream.targets[positions].astype(np.int64)),
             warm_up,
         )
 
@@ -68,16 +89,9 @@ class TextWindows:
 
 
 @torch.no_grad()
-def warmed_up_state(
-    network: RecurrentNetwork, vectors: Tensor, windows: TextWindows
-) -> RecurrentState:
-    """Return the state of a network after the warm-up steps of all windows, with its dtype."""
-    zero = network.zero_state(windows.n_windows)
-    state = RecurrentState(
-        tuple(value.to(vectors.dtype) for value in zero.h),
-        tuple(value.to(vectors.dtype) for value in zero.c),
-    )
+def warmed_up_state(network: MeasuredNetwork, windows: TextWindows) -> RecurrentState:
+    """Return the state of a network after the warm-up steps of all windows."""
+    state = network.zero_state(windows.n_windows)
     if not windows.warm_up:
         return state
-    output: RecurrentState = network(vectors, windows.inputs[: windows.warm_up], state).state
-    return output
+    return network.run(windows.inputs[: windows.warm_up], state)[1]
