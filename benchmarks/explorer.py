@@ -22,7 +22,9 @@ from elmo.lab.explorer.explore import explorer_page
 from elmo.lab.units.traces import KINDS, Track, UnitTraces
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-from headless_browser import BrowserPage, headless_browser
+from headless_browser import headless_browser
+from headless_firefox import headless_firefox
+from open_page import OpenPage
 
 N_POSITIONS, N_UNITS, N_SWITCHES = 10_000, 64, 40
 FRAME = "await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));"
@@ -83,7 +85,7 @@ def random_page(folder: Path) -> Path:
     return explorer_page({"random values": traces}).save(folder / "page.html")
 
 
-def measure(page: BrowserPage, path: Path) -> dict[str, str]:
+def measure(page: OpenPage, path: Path) -> dict[str, str]:
     """Return the measurements as text by name."""
     paints = []
     for _ in range(3):
@@ -107,9 +109,11 @@ def main() -> None:
     """Print the measurements as a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--page", type=Path, help="a page written by elmo explore")
+    parser.add_argument("--firefox", action="store_true", help="use Firefox instead of Chromium")
     arguments = parser.parse_args()
     print(describe())
-    with tempfile.TemporaryDirectory() as folder, headless_browser() as browser:
+    started = headless_firefox() if arguments.firefox else headless_browser()
+    with tempfile.TemporaryDirectory() as folder, started as browser:
         rows = measure(browser.page(1400, 860), arguments.page or random_page(Path(folder)))
     for name, value in rows.items():
         print(f"{name:<38}{value:>10}")

@@ -13,6 +13,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import pytest
 import torch
 from headless_browser import browser_path, headless_browser
+from headless_firefox import firefox_path, headless_firefox
 from hypothesis import settings
 from native_variants import VARIANTS, use
 from train_text import write_text
@@ -173,12 +174,14 @@ def models(tmp_path, monkeypatch):
     return tmp_path / "bundled"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """Start headless Chromium, or skip the test where it is not installed."""
-    if browser_path() is None:
-        pytest.skip("needs Chromium (Debian: apt-get install chromium)")
-    with headless_browser() as browser:
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
+def browser(request):
+    """Start a headless browser, or skip the test where it is not installed."""
+    is_firefox = request.param == "firefox"
+    if (firefox_path if is_firefox else browser_path)() is None:
+        package = "firefox-esr" if is_firefox else "chromium"
+        pytest.skip(f"needs {request.param.title()} (Debian: apt-get install {package})")
+    with headless_firefox() if is_firefox else headless_browser() as browser:
         yield browser
 
 

@@ -12,12 +12,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
+
+from open_page import OpenPage
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -98,6 +99,10 @@ class Browser:
             if "method" in answer:
                 self.events.append(answer)
 
+    def save_downloads(self, folder: Path) -> None:
+        """Save downloaded files in a folder."""
+        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+
     def page(self, width: int = 1280, height: int = 800) -> "BrowserPage":
         """Return a new empty page."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -109,7 +114,7 @@ class Browser:
         return page
 
 
-class BrowserPage:
+class BrowserPage(OpenPage):
     """A page of a browser."""
 
     def __init__(self, browser: Browser, target: str, session: str) -> None:
@@ -149,14 +154,6 @@ class BrowserPage:
             raise RuntimeError(details.get("exception", {}).get("description", details["text"]))
         return result["result"].get("value")
 
-    def wait(self, condition: str, timeout: float = 10.0) -> None:
-        """Wait until a JavaScript expression is true."""
-        end = time.monotonic() + timeout
-        while not self.evaluate(f"Boolean({condition})"):
-            if time.monotonic() > end:
-                raise TimeoutError(f"Not true within {timeout} s: {condition}")
-            time.sleep(0.02)
-
     def press(self, key: str, modifiers: int = 0) -> None:
         """Press and release a key: a character or a name in `KEYS`."""
         text = {"text": key} if key not in KEYS else {}
@@ -182,15 +179,10 @@ class BrowserPage:
             clickCount=int(kind != "mouseMoved"),
         )
 
-    def click(self, selector: str) -> None:
-        """Click the center of an element."""
-        x, y = self.evaluate(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            "e.scrollIntoView({block: 'nearest'}); const r = e.getBoundingClientRect();"
-            "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
-        self.mouse("mousePressed", x, y, pressed=True)
-        self.mouse("mouseReleased", x, y)
+    def reduce_motion(self) -> None:
+        """Let the page know that the user prefers reduced motion."""
+        feature = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self.call("Emulation.setEmulatedMedia", features=[feature])
 
     def screenshot(self, path: Path) -> None:
         """Write a PNG of the visible part."""

@@ -24,7 +24,7 @@ RTL = "שלום עולם\nقال الرجل mixed 123\n"
 
 @pytest.fixture
 def downloads(browser, tmp_path):
-    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.save_downloads(tmp_path)
     return tmp_path
 
 
@@ -84,8 +84,9 @@ class ExplorerTest:
     def check(self):
         """Check that there were no errors and that nothing was requested but the file."""
         assert self.browser_page.errors() == []
+        # Firefox does not report files.
         requests = {url.partition("#")[0] for url in self.browser_page.requests()}
-        assert requests == {self.path.as_uri()}
+        assert requests <= {self.path.as_uri()}
         self.browser_page.close()
 
 

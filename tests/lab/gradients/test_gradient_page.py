@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from headless_browser import BrowserPage
 from small_flow import small_flow
 
 from elmo.lab.gradients.gradient_page import gradient_page
@@ -18,8 +19,9 @@ def page(browser, tmp_path):
     errors, requests = page.errors(), page.requests()
     page.close()
     assert errors == []
-    assert len(requests) == 1  # the file itself
-    assert requests[0].startswith("file:")
+    # Only the file itself, which Firefox does not report.
+    assert len(requests) <= 1
+    assert all(url.startswith("file:") for url in requests)
 
 
 def table(page):
@@ -97,10 +99,9 @@ def test_play_and_pause(page):
 
 
 def test_reduced_motion_plays_a_few_jumps(page):
-    page.call(
-        "Emulation.setEmulatedMedia",
-        features=[{"name": "prefers-reduced-motion", "value": "reduce"}],
-    )
+    if not isinstance(page, BrowserPage):
+        pytest.skip("Firefox has no command that sets the preference for reduced motion")
+    page.reduce_motion()
     page.evaluate("document.getElementById('step').value = 0")
     page.click("#play")
     page.wait("Number(document.getElementById('step').value) === 2", timeout=3)

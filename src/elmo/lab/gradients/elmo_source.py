@@ -52,7 +52,10 @@ class ElmoSource:
         self.model.vocabulary.require_special_tokens()
 
     def read(self, text: str) -> "ElmoText":
-        """Return the text as the model reads it.
+        """Return a text as the model reads it.
+
+        Args:
+            text: The text, with one sentence per line.
 
         Raises:
             InputError: The text has no words.
