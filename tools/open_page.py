@@ -1,4 +1,4 @@
-"""What can be done with a page in any headless browser."""
+"""Interface of a page in a headless browser."""
 
 import json
 import time
