@@ -22,7 +22,7 @@ LAYERS = [
     ["inference"],
     ["evaluate"],
     ["embed", "train"],
-    ["compat", "tasks"],
+    ["compat", "semantics", "tasks"],
     ["lab"],
     ["demo"],
     ["cli"],

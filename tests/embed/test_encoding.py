@@ -151,3 +151,15 @@ def test_layers_above_the_requested_one_are_not_computed(monkeypatch, layers, ex
 def test_encoding_run_rejects_invalid_layers(layers):
     with pytest.raises(ConfigError, match="Expected average, mix, top, all or a number from 0"):
         MODEL.encode([["a"]], layers=layers)
+
+
+@pytest.mark.parametrize("layers", ["all", "top"])
+def test_boundaries_are_the_first_and_last_vectors(layers):
+    sentences = [["a", "b", "c"], [], ["d"]]
+    with_boundaries = MODEL.encoding_run(layers=layers, boundaries=True).encode(sentences)
+    for vectors, inner in zip(
+        with_boundaries, MODEL.encoding_run(layers=layers).encode(sentences), strict=True
+    ):
+        assert vectors.shape[-2] == inner.shape[-2] + 2
+        np.testing.assert_allclose(vectors[..., 1:-1, :], inner, rtol=1e-5, atol=1e-6)
+        assert np.abs(vectors[..., -1, :]).max() > 0

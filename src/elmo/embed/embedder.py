@@ -26,6 +26,7 @@ from elmo.inference.engine_slot import EngineSlot
 from elmo.inference.word_cache import WordCache
 from elmo.kernels.device import available_device, move
 from elmo.model.bilm import distinct_rows
+from elmo.model.losses import Softmax
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoOutput
 from elmo.progress import Progress
@@ -415,6 +416,7 @@ class ELMo(nn.Module):
         host_dtype: torch.dtype = torch.float32,
         cache: WordCache | None = None,
         device: torch.device | None = None,
+        boundaries: bool = False,
     ) -> EncodingRun:
         """Return an `EncodingRun`, for callers that manage batches or states themselves.
 
@@ -431,7 +433,16 @@ class ELMo(nn.Module):
             cache=cache,
             engines=self._engines,
             device=device,
+            boundaries=boundaries,
         )
+
+    def softmax(self) -> Softmax | None:
+        """Return the softmax of the language model, or None if the model has none.
+
+        It shares the weights of this model. Unless they were loaded with `include_softmax`, they
+        are on the CPU.
+        """
+        return self._softmax.module(self.config) or self.network.softmax
 
     def mix_penalty(self) -> Tensor:
         """Return the sum of the squared mix weights, for use as an L2 penalty in a loss."""

@@ -78,13 +78,15 @@ class EncodingRun:
         cache: WordCache | None = None,
         engines: EngineSlot | None = None,
         device: torch.device | None = None,
+        boundaries: bool = False,
     ) -> None:
         """Prepare an encoding run; `ELMo.encode` documents layers, batch size, precision and cache.
 
         With `keep_on_device`, tensors are returned instead of arrays. With the host dtype float16,
         encoding raises `VectorOverflow` if a value becomes infinite. By default, the run has its
         own engines of the network. `device` is the one to which the caller moves the network before
-        encoding; by default, that of the network.
+        encoding; by default, that of the network. With `boundaries`, the vectors of a sentence
+        include those of the boundary tokens, first and last.
         """
         size = as_integer(batch_size)
         if batch_size is not None and (size is None or size < 1):
@@ -103,7 +105,8 @@ class EncodingRun:
         # Number of positions of the smallest batch that ran out of memory so far.
         self._failed_positions = math.inf
         self._select = layer_selector(network, layers)
-        self._needs_boundaries = needs_boundaries(network, layers)
+        self._needs_boundaries = boundaries or needs_boundaries(network, layers)
+        self._keeps_boundaries = boundaries
         self._n_layers = n_lstm_layers(network, layers)
         self.cache = cache
         self._bilm = network.bilm
@@ -293,9 +296,10 @@ class EncodingRun:
             args = (rows, index, mask, state, lengths, cached, words_only, n_layers)
             output = engine.call(self._bilm, lambda bilm: bilm(*args, kernels=engine.kernels))
             selected = self._select(output)
-            if not words_only:
-                selected = selected[..., 1:-1, :]
-            counts = [length - 2 for length in lengths]
+            counts = lengths
+            if not self._keeps_boundaries:
+                counts = [length - 2 for length in lengths]
+                selected = selected if words_only else selected[..., 1:-1, :]
             if self.keep_on_device:
                 vectors = selected.to(self._result_dtype)
                 return PendingBatch(sentences, vectors, counts, output.state)

@@ -1,7 +1,7 @@
 """Softmax weights of an `ELMo`, which its vectors do not depend on.
 
 By default they are kept outside the module, on the CPU, so that `state_dict()`, `parameters()` and
-GPUs do not contain them. Only saving the model uses them.
+GPUs do not contain them. Saving the model and scoring words use them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from elmo.config import ModelConfig
 from elmo.formats.pretrained import Pretrained
-from elmo.model.network import ELMoNetwork
+from elmo.model.losses import Softmax
+from elmo.model.network import ELMoNetwork, make_softmax
 
 PREFIX = "softmax."
 """Prefix of the softmax weights in the names of `ELMoNetwork`."""
@@ -25,6 +27,17 @@ class KeptSoftmax:
         self.weights = {
             name: value.detach() for name, value in weights.items() if name.startswith(PREFIX)
         }
+
+    def module(self, config: ModelConfig) -> Softmax | None:
+        """Return a softmax that shares the weights, or None if there are none."""
+        if not self.weights:
+            return None
+        with torch.device("meta"):
+            softmax = make_softmax(config)
+        assert softmax is not None
+        weights = {name.removeprefix(PREFIX): value for name, value in self.weights.items()}
+        softmax.load_state_dict(weights, assign=True)
+        return softmax.requires_grad_(False)
 
     def load_from(
         self,

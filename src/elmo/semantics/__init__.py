@@ -1,0 +1,1 @@
+"""Questions about words: probabilities in context, substitutes and similarity."""
