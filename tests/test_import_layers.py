@@ -25,6 +25,7 @@ LAYERS = [
     ["compat", "semantics", "tasks"],
     ["lab"],
     ["demo"],
+    ["serve"],
     ["cli"],
     ["__init__", "__main__"],
 ]

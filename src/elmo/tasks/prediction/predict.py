@@ -113,7 +113,7 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
         out.write(output.header(table.columns if table else None))
         for batch in _batches(pairs):
             examples = [example for _, example in batch]
-            predictions = fitted.predict(_kept(fitted, examples))
+            predictions = fitted.predict(kept_examples(fitted, examples))
             n_texts += len(batch)
             n_empty += sum(not all(example.texts) for example in examples)
             for (row, example), prediction in zip(batch, predictions, strict=True):
@@ -147,7 +147,7 @@ def _warn_about_empty(n_texts: int, n_empty: int, has_tags: bool) -> None:
     )
 
 
-def _kept(fitted: Fitted, examples: Sequence[Example[object]]) -> Sequence[Example[object]]:
+def kept_examples(fitted: Fitted, examples: Sequence[Example[object]]) -> Sequence[Example[object]]:
     """Replace texts without words by a placeholder if the labels of such texts were trained."""
     is_kept = fitted.config.examples.empty == "keep" and isinstance(fitted.task, Classification)
     return [with_placeholder(example) for example in examples] if is_kept else examples

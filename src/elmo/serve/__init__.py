@@ -1,0 +1,1 @@
+"""HTTP server for vectors of words, scores, substitutes and task models."""

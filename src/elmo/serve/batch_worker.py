@@ -1,0 +1,125 @@
+"""The thread that computes batches of the queue."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Thread
+
+from elmo.serve.fair_queue import Batch, FairQueue, Slice
+
+logger = logging.getLogger(__name__)
+
+# Weight of earlier batches in the moving average of the rate.
+DECAY = 0.9
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """Measurements of a batch.
+
+    Attributes:
+        operation: Name of the operation.
+        subject: Name of the model or task.
+        n_words: Number of positions.
+        seconds: Duration of the computation.
+        waits: Seconds in the queue of the requests that began with this batch.
+    """
+
+    operation: str
+    subject: str
+    n_words: int
+    seconds: float
+    waits: Sequence[float]
+
+
+class BatchWorker:
+    """Takes what is queued as soon as it is free, and never waits for more."""
+
+    def __init__(
+        self,
+        queue: FairQueue,
+        *,
+        batch_words: int,
+        report: Callable[[BatchReport], None] = lambda report: None,
+    ) -> None:
+        """Create a worker; `start` starts its thread.
+
+        Args:
+            queue: The queue. The worker ends when it is closed and empty.
+            batch_words: Maximum number of positions per batch.
+            report: Function that receives the measurements of each batch, in the worker's thread.
+        """
+        self._queue, self._batch_words, self._report = queue, batch_words, report
+        self._words = self._seconds = 0.0
+        self._thread = Thread(target=self._run, name="batches", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until the thread has ended, and return whether it has."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    @property
+    def words_per_second(self) -> float | None:
+        """Moving average of the rate; None before the first batch."""
+        return self._words / self._seconds if self._seconds else None
+
+    @property
+    def seconds_of_queue(self) -> float:
+        """Estimated time to compute what is in the queue."""
+        rate = self.words_per_second
+        return self._queue.n_words / rate if rate else 0.0
+
+    def _run(self) -> None:
+        while (batch := self._queue.take(self._batch_words)) is not None:
+            started = time.monotonic()
+            waits = []
+            for part in batch.slices:
+                if part.request.started_at is None:
+                    part.request.started_at = started
+                    waits.append(started - part.request.queued_at)
+            self._compute(batch)
+            seconds = time.monotonic() - started
+            self._words = DECAY * self._words + batch.n_words
+            self._seconds = DECAY * self._seconds + seconds
+            operation = batch.operation
+            self._report(
+                BatchReport(operation.name, operation.subject, batch.n_words, seconds, waits)
+            )
+
+    def _compute(self, batch: Batch) -> None:
+        """Compute a batch. If this fails, compute each slice alone."""
+        try:
+            self._compute_slices(batch, batch.slices)
+        except Exception as error:
+            if len(batch.slices) == 1:
+                batch.slices[0].request.fail(error)
+                return
+            # The message can contain text of a request.
+            logger.warning(
+                "A batch failed (%s). Its requests are computed alone.", type(error).__name__
+            )
+            for part in batch.slices:
+                try:
+                    self._compute_slices(batch, [part])
+                except Exception as error_of_slice:
+                    part.request.fail(error_of_slice)
+
+    def _compute_slices(self, batch: Batch, slices: Sequence[Slice]) -> None:
+        """Compute slices, without those of requests that were cancelled or have failed."""
+        slices = [part for part in slices if not part.request.future.done()]
+        items = [item for part in slices for item in part.items]
+        if not items:
+            return
+        results = batch.operation.run(items)
+        if len(results) != len(items):
+            raise RuntimeError(f"{len(results)} results for {len(items)} items.")
+        first = 0
+        for part in slices:
+            n_items = part.stop - part.start
+            part.request.add_results(results[first : first + n_items])
+            first += n_items

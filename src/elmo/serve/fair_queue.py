@@ -1,0 +1,187 @@
+"""Bounded queue of requests, from which clients take turns."""
+
+from collections import OrderedDict, deque
+from concurrent.futures import Future
+from dataclasses import dataclass
+from threading import Condition
+from typing import cast
+
+from elmo.serve.queued_request import Item, Operation, QueuedRequest, Result
+
+AnyRequest = QueuedRequest[object, object]
+
+# Positions of a request that are computed before it is the turn of another one.
+SLICE_WORDS = 512
+
+
+class QueueFull(Exception):
+    """Raised by `put` if the queue has reached a limit."""
+
+
+class QueueClosed(Exception):
+    """Raised by `put` after `close`."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Consecutive items of a request."""
+
+    request: AnyRequest
+    start: int
+    stop: int
+
+    @property
+    def items(self) -> list[object]:
+        """The items themselves."""
+        return list(self.request.items[self.start : self.stop])
+
+    @property
+    def n_words(self) -> int:
+        """Number of positions of the items."""
+        return sum(self.request.costs[self.start : self.stop])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Items of one or several requests with equal operations."""
+
+    operation: Operation[object, object]
+    slices: list[Slice]
+
+    @property
+    def n_words(self) -> int:
+        """Number of positions of all items."""
+        return sum(part.n_words for part in self.slices)
+
+
+class FairQueue:
+    """Queue of requests. Hosts take turns, and requests of a host take turns, one slice each.
+
+    A connection has one request at a time, so turns of requests are also turns of connections.
+    Words are counted as positions, with the boundary tokens of sentences.
+    """
+
+    def __init__(
+        self, *, max_words: int, max_requests: int, slice_words: int = SLICE_WORDS
+    ) -> None:
+        """Create an empty queue.
+
+        Args:
+            max_words: Maximum number of positions in the queue. A single request can have more.
+            max_requests: Maximum number of requests in the queue.
+            slice_words: Maximum number of positions per turn, or one item.
+        """
+        self.max_words, self.max_requests = max_words, max_requests
+        self._slice_words = slice_words
+        self._hosts: OrderedDict[str, deque[AnyRequest]] = OrderedDict()
+        self._condition = Condition()
+        self._is_closed = False
+        self.n_words = self.n_requests = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every further request would be rejected."""
+        return self.n_requests >= self.max_requests or self.n_words >= self.max_words
+
+    def put(self, request: QueuedRequest[Item, Result]) -> None:
+        """Add a request, or raise `QueueFull` or `QueueClosed`."""
+        added = cast(AnyRequest, request)
+        with self._condition:
+            if self._is_closed:
+                raise QueueClosed
+            is_over = self.n_words and self.n_words + added.n_words > self.max_words
+            if is_over or self.n_requests >= self.max_requests:
+                raise QueueFull
+            self._hosts.setdefault(added.host, deque()).append(added)
+            self.n_words += added.n_words
+            self.n_requests += 1
+            self._condition.notify()
+
+        def remove_if_not_computed(future: Future[list[object]]) -> None:
+            if not added.is_taken:
+                self._remove(added)
+
+        # Also called, at once, if the future is already cancelled.
+        added.future.add_done_callback(remove_if_not_computed)
+
+    def take(self, max_words: int) -> Batch | None:
+        """Wait for requests and remove a batch of at most `max_words` positions, or one item.
+
+        Returns None after `close` when the queue is empty. The batch has the operation of the
+        request whose turn it is. Requests that cannot take part keep their turn.
+        """
+        with self._condition:
+            while not self._hosts:
+                if self._is_closed:
+                    return None
+                self._condition.wait()
+            batch = Batch(next(iter(self._hosts.values()))[0].operation, [])
+            has_progress = True
+            while has_progress:
+                has_progress = False
+                for host in list(self._hosts):
+                    rest = max_words - batch.n_words
+                    if part := self._turn_of(host, batch.operation, rest, not batch.slices):
+                        batch.slices.append(part)
+                        has_progress = True
+            return batch
+
+    def close(self) -> None:
+        """Reject further requests. Those in the queue can still be taken."""
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify_all()
+
+    def _turn_of(
+        self, host: str, operation: Operation[object, object], max_words: int, is_first: bool
+    ) -> Slice | None:
+        """Remove a slice of the next request of a host that fits into a batch; None if none does.
+
+        The first slice of a batch has at least one item.
+        """
+        requests = self._hosts[host]
+        for number, request in enumerate(requests):
+            if request.operation != operation:
+                continue
+            stop = self._stop(request, max_words, is_first)
+            if stop == request.next_item:
+                continue
+            part = Slice(request, request.next_item, stop)
+            request.next_item = stop
+            self.n_words -= part.n_words
+            del requests[number]
+            if request.is_taken:
+                self.n_requests -= 1
+            else:
+                requests.append(request)
+            if requests:
+                self._hosts.move_to_end(host)
+            else:
+                del self._hosts[host]
+            return part
+        return None
+
+    def _stop(self, request: AnyRequest, max_words: int, is_first: bool) -> int:
+        """Return the end of the slice that a request can contribute to a batch."""
+        stop, n_words = request.next_item, 0
+        limit = min(max_words, self._slice_words)
+        while stop < len(request.items):
+            n_words += request.costs[stop]
+            # An item can be longer than a slice, and the first of a batch longer than a batch.
+            is_alone = stop == request.next_item and (is_first or n_words <= max_words)
+            if n_words > limit and not is_alone:
+                break
+            stop += 1
+        return stop
+
+    def _remove(self, request: AnyRequest) -> None:
+        """Remove the rest of a request, if it is still in the queue."""
+        with self._condition:
+            requests = self._hosts.get(request.host)
+            if requests is None or request not in requests:
+                return
+            requests.remove(request)
+            if not requests:
+                del self._hosts[request.host]
+            self.n_words -= request.n_words
+            self.n_requests -= 1

@@ -1,0 +1,1 @@
+"""Handlers of the HTTP server, one module per group of paths."""

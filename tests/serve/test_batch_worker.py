@@ -1,0 +1,110 @@
+"""Tests of the worker: batches, errors of single requests, cancellation, and its end."""
+
+import threading
+
+import pytest
+from fake_operation import FakeOperation
+
+from elmo.errors import InputError
+from elmo.serve.batch_worker import BatchWorker
+from elmo.serve.fair_queue import FairQueue
+from elmo.serve.queued_request import QueuedRequest
+
+
+class Setup:
+    """A queue and a worker, whose batches wait for `gate` until it is opened."""
+
+    def __init__(self, batch_words=100):
+        self.queue = FairQueue(max_words=10_000, max_requests=100)
+        self.reports = []
+        self.worker = BatchWorker(self.queue, batch_words=batch_words, report=self.reports.append)
+        self.gate = threading.Event()
+        self.operation = FakeOperation(gate=self.gate)
+        self.worker.start()
+
+    def put(self, *items, host=""):
+        request = QueuedRequest(self.operation, items, host)
+        self.queue.put(request)
+        return request.future
+
+    def hold(self):
+        """Keep the worker busy, so that the next requests are computed together."""
+        future = self.put(1)
+        assert self.operation.running.wait(10)
+        return future
+
+
+@pytest.fixture
+def held():
+    setup = Setup()
+    first = setup.hold()
+    yield setup
+    setup.gate.set()
+    setup.queue.close()
+    assert setup.worker.join(10)
+    assert first.result(0) == [2]
+
+
+def test_requests_that_arrive_during_a_batch_form_the_next_one(held):
+    futures = [held.put(number, number + 1) for number in range(1, 4)]
+    held.gate.set()
+    assert [future.result(10) for future in futures] == [[2, 4], [4, 6], [6, 8]]
+    assert held.operation.batches == [[1], [1, 2, 2, 3, 3, 4]]
+
+
+def test_failure_of_one_request_does_not_affect_others_of_its_batch(held):
+    good, bad, broken = held.put(3), held.put(4, "bad"), held.put("broken")
+    last = held.put(5)
+    held.gate.set()
+    assert good.result(10) == [6]
+    assert last.result(10) == [10]
+    assert isinstance(bad.exception(10), InputError)
+    assert isinstance(broken.exception(10), ZeroDivisionError)
+
+
+def test_wrong_number_of_results_is_an_error(held, monkeypatch):
+    monkeypatch.setattr(held.operation, "run", lambda items: [1])
+    future = held.put(1, 2)
+    held.gate.set()
+    assert isinstance(future.exception(10), RuntimeError)
+
+
+def test_cancelled_requests_are_not_computed(held):
+    kept, cancelled = held.put(3), held.put(4)
+    assert cancelled.cancel()
+    assert held.queue.n_words == 3
+    held.gate.set()
+    assert kept.result(10) == [6]
+    assert held.operation.batches == [[1], [3]]
+
+
+def test_rest_of_a_request_is_not_computed_after_cancellation():
+    setup = Setup(batch_words=10)
+    future = setup.put(10, 10, 10)
+    assert setup.operation.running.wait(10)
+    assert future.cancel()
+    setup.gate.set()
+    setup.queue.close()
+    assert setup.worker.join(10)
+    assert setup.operation.batches == [[10]]
+
+
+def test_accepted_requests_are_computed_after_close(held):
+    futures = [held.put(number) for number in range(1, 20)]
+    held.queue.close()
+    held.gate.set()
+    assert [future.result(10) for future in futures] == [[2 * n] for n in range(1, 20)]
+
+
+def test_reports_have_words_and_waits_and_determine_the_rate(held):
+    assert held.worker.words_per_second is None
+    assert held.worker.seconds_of_queue == 0
+    held.put(30).result  # noqa: B018
+    held.gate.set()
+    held.queue.close()
+    assert held.worker.join(10)
+    first, second = held.reports
+    assert (first.n_words, second.n_words) == (1, 30)
+    assert (second.operation, second.subject) == ("fake", "model")
+    assert second.waits[0] >= 0
+    assert held.worker.words_per_second > 0

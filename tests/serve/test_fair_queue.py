@@ -1,0 +1,186 @@
+"""Tests of the queue: limits, turns, slices, and cancellation, without HTTP."""
+
+from collections import Counter
+
+import pytest
+from fake_operation import FakeOperation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo.serve.fair_queue import FairQueue, QueueClosed, QueueFull
+from elmo.serve.queued_request import QueuedRequest
+
+OPERATIONS = [FakeOperation(), FakeOperation()]
+
+
+def make_queue(max_words=10_000, max_requests=100, slice_words=10):
+    return FairQueue(max_words=max_words, max_requests=max_requests, slice_words=slice_words)
+
+
+def put(queue, costs, host="a", operation=OPERATIONS[0]):
+    request = QueuedRequest(operation, costs, host)
+    queue.put(request)
+    return request
+
+
+def taken(batch):
+    return [(part.request, part.items) for part in batch.slices]
+
+
+def test_take_returns_everything_that_fits_at_once():
+    queue = make_queue()
+    first, second = put(queue, [3, 4]), put(queue, [5], "b")
+    assert taken(queue.take(100)) == [(first, [3, 4]), (second, [5])]
+    assert (queue.n_words, queue.n_requests) == (0, 0)
+
+
+def test_hosts_take_turns_whatever_their_number_of_requests():
+    queue = make_queue()
+    of_a = [put(queue, [10], "a") for _ in range(4)]
+    of_b = [put(queue, [10], "b")]
+    order = [part.request for _ in range(5) for part in queue.take(10).slices]
+    assert order == [of_a[0], of_b[0], *of_a[1:]]
+
+
+def test_requests_of_a_host_take_turns_one_slice_each():
+    queue = make_queue()
+    long, short = put(queue, [10, 10, 10]), put(queue, [10])
+    order = [part.request for _ in range(4) for part in queue.take(10).slices]
+    assert order == [long, short, long, long]
+
+
+def test_long_request_spans_several_batches():
+    queue = make_queue()
+    request = put(queue, [4] * 5)
+    queue.close()
+    sizes = []
+    while (batch := queue.take(8)) is not None:
+        sizes.append(len(batch.slices[0].items))
+    assert sizes == [2, 2, 1]
+    assert request.is_taken
+
+
+def test_item_longer_than_a_batch_is_taken_alone():
+    queue = make_queue()
+    short, long = put(queue, [3], "a"), put(queue, [50], "b")
+    assert taken(queue.take(20)) == [(short, [3])]
+    assert taken(queue.take(20)) == [(long, [50])]
+
+
+def test_request_that_does_not_fit_is_the_first_of_the_next_batch():
+    queue = make_queue(slice_words=20)
+    first, big = put(queue, [10], "a"), put(queue, [15], "b")
+    small = put(queue, [10], "c")
+    assert [part.request for part in queue.take(20).slices] == [first, small]
+    put(queue, [5], "a")
+    assert queue.take(20).slices[0].request is big
+
+
+def test_batch_has_one_operation_and_others_keep_their_turn():
+    queue = make_queue()
+    first = put(queue, [1], "a", OPERATIONS[0])
+    other = put(queue, [1], "b", OPERATIONS[1])
+    third = put(queue, [1], "c", OPERATIONS[0])
+    batch = queue.take(100)
+    assert batch.operation is OPERATIONS[0]
+    assert [part.request for part in batch.slices] == [first, third]
+    put(queue, [1], "a", OPERATIONS[0])
+    assert [part.request for part in queue.take(100).slices] == [other]
+
+
+def test_put_rejects_over_limits():
+    queue = make_queue(max_words=10, max_requests=2)
+    put(queue, [11])  # alone in the queue, it may be longer
+    assert queue.is_full
+    with pytest.raises(QueueFull):
+        put(queue, [1])
+    queue.take(100)
+    put(queue, [1])
+    put(queue, [1])
+    with pytest.raises(QueueFull):
+        put(queue, [1])
+    assert queue.n_requests == 2
+
+
+def test_closed_queue_can_be_emptied():
+    queue = make_queue()
+    request = put(queue, [1])
+    queue.close()
+    with pytest.raises(QueueClosed):
+        put(queue, [1])
+    assert taken(queue.take(10)) == [(request, [1])]
+    assert queue.take(10) is None
+
+
+def test_cancelled_request_leaves_the_queue_at_once():
+    queue = make_queue()
+    request, other = put(queue, [5, 10]), put(queue, [7])
+    queue.take(5)
+    request.future.cancel()
+    assert (queue.n_words, queue.n_requests) == (7, 1)
+    assert taken(queue.take(100)) == [(other, [7])]
+
+
+def test_failed_request_leaves_the_queue():
+    queue = make_queue()
+    request = put(queue, [10, 10])
+    queue.take(10)
+    request.fail(ValueError())
+    assert (queue.n_words, queue.n_requests) == (0, 0)
+
+
+STEPS = st.one_of(
+    st.tuples(
+        st.just("put"),
+        st.lists(st.integers(1, 30), min_size=1, max_size=6),
+        st.sampled_from("abc"),
+        st.sampled_from(OPERATIONS),
+    ),
+    st.tuples(st.just("take"), st.integers(1, 40)),
+    st.tuples(st.just("cancel"), st.integers(0, 20)),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(STEPS, max_size=40))
+def test_every_item_is_taken_once_in_order_unless_cancelled(steps):
+    queue = make_queue(max_words=100, max_requests=8)
+    requests, seen, cancelled = [], Counter(), set()
+
+    def take(max_words):
+        batch = queue.take(max_words)
+        if batch is None:
+            return False
+        assert batch.slices
+        assert batch.n_words <= max_words or len(batch.slices[0].items) == len(batch.slices) == 1
+        for part in batch.slices:
+            assert part.request.operation is batch.operation
+            assert part.request not in cancelled
+            assert part.start == seen[part.request] < part.stop
+            assert part.n_words <= 10 or len(part.items) == 1
+            seen[part.request] = part.stop
+        return True
+
+    for step in steps:
+        if step[0] == "put":
+            try:
+                requests.append(put(queue, *step[1:]))
+            except QueueFull:
+                waiting = [item for item in requests if not item.is_taken and item not in cancelled]
+                words = sum(item.n_words for item in waiting)
+                assert len(waiting) == 8 or words + sum(step[1]) > 100
+        elif step[0] == "take" and queue.n_requests:
+            take(step[1])
+        elif step[0] == "cancel" and step[1] < len(requests):
+            request = requests[step[1]]
+            if not request.is_taken:
+                cancelled.add(request)
+            request.future.cancel()
+        waiting = [item for item in requests if not item.is_taken and item not in cancelled]
+        assert queue.n_requests == len(waiting)
+        assert queue.n_words == sum(item.n_words for item in waiting)
+    queue.close()
+    while take(25):
+        pass
+    for request in requests:
+        assert request in cancelled or seen[request] == len(request.items)
