@@ -12,6 +12,7 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
 from elmo.inference.word_cache import WordCache
 from elmo.lab.units.elmo_traces import ElmoUnits
+from elmo.model.losses import log_expected_count
 from elmo.semantics.substitutes import SubstituteQuery, find_substitutes
 from elmo.semantics.word_scorer import WordScorer
 from elmo.semantics.word_similarity import cosines_to_word, sentence_cosines
@@ -76,13 +77,13 @@ def test_empty_sentence_has_scores_of_its_boundaries_only(scorer):
 
 
 @pytest.mark.parametrize("cutoffs", [(), (4,)])
-def test_probabilities_at_position_are_the_product_of_both_directions(cutoffs):
+def test_probabilities_at_position_combine_both_directions(cutoffs):
     scorer = WordScorer(ELMo(model(cutoffs)))
     known = [word for word in WORDS if not word.startswith("<")]
     variants = [["the", word, "sat"] for word in known]
-    expected = torch.tensor(
-        [item.forward[1] + item.backward[1] for item in scorer.score(variants)]
-    ).softmax(0)
+    frequency = log_expected_count(torch.arange(3, len(WORDS)), len(WORDS), 1)
+    both = [item.forward[1] + item.backward[1] for item in scorer.score(variants)]
+    expected = (torch.tensor(both) - frequency).softmax(0)
     (row,) = scorer.at_positions([["the", "cat", "sat"]], [[1]])
     np.testing.assert_allclose(row.exp()[3:], expected, rtol=1e-4)
     assert row[:3].exp().sum() == 0

@@ -28,6 +28,7 @@ from elmo.config.language_models import (
 )
 from elmo.config.look_inside import ExploreConfig, FindUnitsConfig, GradientsConfig
 from elmo.config.serialization import Preset, presets
+from elmo.config.serve import ServeConfig
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_flags import HIDDEN
 from elmo.tasks.registry.task_presets import task_presets
@@ -76,6 +77,7 @@ COMMANDS = {
         is_native=True,
         example="elmo embed {} vectors.h5",
     ),
+    "serve": Command(ServeConfig, "elmo.serve.serve_command:serve", is_native=True),
     "download": Command(
         DownloadConfig, "elmo.formats.download_model:download", ("name",), shows_threads=False
     ),

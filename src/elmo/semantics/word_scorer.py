@@ -13,7 +13,7 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
 from elmo.inference.word_cache import WordCache
 from elmo.kernels.exact_float32 import exact_float32
-from elmo.model.losses import CHUNK_VALUES, exact_losses
+from elmo.model.losses import CHUNK_VALUES, exact_losses, log_expected_count
 from elmo.text.characters import BEGIN_TOKEN, END_TOKEN
 from elmo.text.vocabulary import SPECIAL_TOKENS, UNKNOWN
 
@@ -106,8 +106,10 @@ class WordScorer:
     ) -> Iterator[Tensor]:
         """Yield the log-probabilities of all words of the softmax at positions of sentences.
 
-        The score of a word is the sum of its log-probabilities in both directions, normalized over
-        all words. Special tokens have the probability 0.
+        The words before and after are regarded as independent given the word, so its probability is
+        proportional to the product of its probabilities in both directions, divided by its
+        frequency. Otherwise frequent words would be counted twice. Special tokens have the
+        probability 0.
 
         Args:
             sentences: The sentences.
@@ -117,6 +119,9 @@ class WordScorer:
             A tensor (words,) for each position, in order.
         """
         special = torch.tensor([self._ids[token] for token in SPECIAL_TOKENS])
+        # Vocabularies are sorted by decreasing frequency, which Zipf's law estimates.
+        frequency = log_expected_count(torch.arange(self._n_words), self._n_words, 1)
+        frequency = frequency.to(self._run.device)
         with torch.inference_mode(), exact_float32():
             before, after = self._contexts(sentences)
             # The context before the word at a position is that of the boundary token or word
@@ -131,7 +136,7 @@ class WordScorer:
                 torch.split(torch.cat(backward), chunk),
                 strict=True,
             ):
-                scores = self._distribution(one) + self._distribution(other)
+                scores = self._distribution(one) + self._distribution(other) - frequency
                 scores[:, special.to(scores.device)] = -torch.inf
                 yield from functional.log_softmax(scores, dim=1).cpu()
 

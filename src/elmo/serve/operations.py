@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.config.serve import N_BOUNDARIES
 from elmo.semantics.substitutes import Substitute, SubstituteQuery, find_substitutes
 from elmo.semantics.word_scorer import WordScores
 from elmo.serve.loaded_model import LoadedModel
@@ -14,8 +15,6 @@ from elmo.serve.loaded_task import LoadedTask
 from elmo.serve.queued_request import Item, Operation, Result
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.task import Record
-
-N_BOUNDARIES = 2
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,106 @@
+"""Who may send requests: names of the server, the token, and addresses behind a proxy."""
+
+import hmac
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from elmo.errors import ConfigError
+from elmo.serve.api_error import ApiError, error_response
+
+TOKEN_VARIABLE = "ELMO_SERVE_TOKEN"
+# Paths that need no token.
+OPEN_PATHS = ("/", "/health", "/ready", "/openapi.json")
+
+
+def read_token(path: str | None) -> str | None:
+    """Return the token in a file, else that of the environment variable, else None."""
+    if path is None:
+        token = os.environ.get(TOKEN_VARIABLE)
+        name = f"${TOKEN_VARIABLE}"
+    else:
+        try:
+            token = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise ConfigError(f"--token-file {path} cannot be read: {error}") from None
+        name = f"--token-file {path}"
+    if token is None:
+        return None
+    token = token.strip()
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise ConfigError(f"The token in {name} must be one word of printable ASCII characters.")
+    return token
+
+
+class HostCheck:
+    """Middleware that rejects requests for other names of the server.
+
+    Without it, a web page could reach a local server through a name of its own (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        """Wrap an application; no names accept any."""
+        self._app = app
+        self._names = {name.lower() for name in names}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 403 if the header Host has another name."""
+        if scope["type"] == "http" and self._names:
+            request = Request(scope)
+            name = _without_port(request.headers.get("host", ""))
+            if name not in self._names or len(request.headers.getlist("host")) != 1:
+                error = ApiError(
+                    403,
+                    "This name of the server is not accepted. If it is correct, start the server "
+                    "with --allowed-host NAME.",
+                )
+                return await error_response(request, error)(scope, receive, send)
+        await self._app(scope, receive, send)
+
+
+class TokenCheck:
+    """Middleware that requires a bearer token, except for some paths."""
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        """Wrap an application; without a token, all requests pass."""
+        self._app = app
+        self._expected = None if token is None else token.encode("ascii")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 401 if the token is missing or wrong."""
+        if scope["type"] == "http" and self._expected and scope["path"] not in OPEN_PATHS:
+            request = Request(scope)
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            # The time of the comparison does not depend on the number of equal characters.
+            is_equal = hmac.compare_digest(token.strip().encode(), self._expected)
+            if scheme.lower() != "bearer" or not is_equal:
+                error = ApiError(
+                    401,
+                    "The token is missing or wrong. Send it as Authorization: Bearer TOKEN.",
+                    {"www-authenticate": "Bearer"},
+                )
+                return await error_response(request, error)(scope, receive, send)
+        await self._app(scope, receive, send)
+
+
+def client_host(scope: Scope, trusted_proxies: Collection[str]) -> str:
+    """Return the address of the client; that before trusted proxies, if it came through one."""
+    host: str = scope["client"][0] if scope.get("client") else ""
+    if host not in trusted_proxies:
+        return host
+    forwarded = ",".join(Request(scope).headers.getlist("x-forwarded-for"))
+    for address in reversed(forwarded.split(",")):
+        host = address.strip()[:64] or host
+        if host not in trusted_proxies:
+            break
+    return host
+
+
+def _without_port(value: str) -> str:
+    """Return the name in a header Host, in lowercase; an IPv6 address without brackets."""
+    if value.startswith("["):
+        return value[1:].partition("]")[0].lower()
+    return value.partition(":")[0].lower()

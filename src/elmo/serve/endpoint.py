@@ -1,0 +1,84 @@
+"""A path of the server: its handler, and its description for the OpenAPI document."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from elmo.serve.api_call import ApiCall, full, stopping
+from elmo.serve.api_error import ApiError, error_response
+from elmo.serve.request_facts import request_facts
+from elmo.serve.server_state import ServerState
+
+Schema = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A path and what it does.
+
+    Attributes:
+        path: Pattern of the path.
+        handler: Function that returns the answer to a call.
+        summary: What it does, in a few words.
+        properties: JSON schema of each field of the body. Without any, the method is GET.
+        required: Names of the fields that must be there.
+        examples: Example of a body.
+        answer: JSON schema of the answer, or its media type.
+        is_limited: Whether it is rejected under load and while shutting down.
+    """
+
+    path: str
+    handler: Callable[[ApiCall], Awaitable[ASGIApp]]
+    summary: str
+    properties: Mapping[str, Schema] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    example: Mapping[str, object] | None = None
+    answer: Schema | str = field(default_factory=lambda: {"type": "object"})
+    is_limited: bool = True
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return "POST" if self.properties else "GET"
+
+
+class EndpointApp:
+    """ASGI application of an endpoint: admission, time limit, and errors."""
+
+    def __init__(self, endpoint: Endpoint, state: ServerState) -> None:
+        """Serve an endpoint."""
+        self._endpoint, self._state = endpoint, state
+        self._allowed = tuple(endpoint.properties)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request_facts(scope).route = self._endpoint.path
+        request, state = Request(scope, receive), self._state
+        error: ApiError | None = None
+        if self._endpoint.is_limited and state.is_stopping:
+            error = stopping()
+        elif self._endpoint.is_limited and state.is_full:
+            error = full(state)
+        if error is not None:
+            return await error_response(request, error)(scope, receive, send)
+        state.n_active += self._endpoint.is_limited
+        try:
+            with state.memory.reserve() as held:
+                answer = await self._answer(ApiCall(request, state, held, self._allowed))
+                await answer(scope, receive, send)
+        finally:
+            state.n_active -= self._endpoint.is_limited
+
+    async def _answer(self, call: ApiCall) -> ASGIApp:
+        seconds = call.config.timeout
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._endpoint.handler(call)
+        except TimeoutError:
+            error = ApiError(504, f"The request was not computed within {seconds:g} seconds.")
+        except ApiError as api_error:
+            error = api_error
+        return error_response(call.request, error)

@@ -1,0 +1,120 @@
+"""The HTTP server: starts, and stops without losing accepted requests."""
+
+import contextlib
+import logging
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.server import HANDLED_SIGNALS
+
+from elmo.config.serve import ServeConfig
+from elmo.errors import ConfigError
+from elmo.serve.http_protocol import LimitedHttpProtocol
+from elmo.serve.server_state import ServerState
+
+logger = logging.getLogger(__name__)
+
+KEEP_ALIVE_SECONDS = 30
+# Seconds to send what is left when all requests are answered or the time for them has passed.
+CLOSING_SECONDS = 1
+
+
+class HttpServer(uvicorn.Server):
+    """Server that answers accepted requests before it stops.
+
+    After the first signal, new requests get 503; after the second one, the server stops at once.
+    """
+
+    def __init__(self, state: ServerState, app: ASGIApp) -> None:
+        """Configure the server.
+
+        Args:
+            state: What all requests share.
+            app: The application.
+        """
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="asyncio",
+                http=LimitedHttpProtocol,
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                log_level="error",
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=CLOSING_SECONDS,
+            )
+        )
+        self._state = state
+        self._stop_until = 0.0
+        self.load_error: BaseException | None = None
+        self.n_unfinished = 0
+
+    def run_until_stopped(self, listener: socket.socket) -> None:
+        """Serve the connections of a socket until a signal, or until a first load fails."""
+        self._state.worker.start()
+        for future in self._state.table.start():
+            future.add_done_callback(lambda loaded: self._stop_if_failed(loaded.exception()))
+        try:
+            self.run(sockets=[listener])
+        finally:
+            self._state.queue.close()
+            self._state.tokenizing.shutdown(wait=False, cancel_futures=True)
+            self._state.worker.join(CLOSING_SECONDS)
+
+    def stop(self) -> None:
+        """Stop after all accepted requests; at once if this is called again."""
+        if self._state.is_stopping:
+            self.should_exit = self.force_exit = True
+        self._state.is_stopping = True
+        self._stop_until = time.monotonic() + self._state.config.shutdown_timeout
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.stop()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals while the server runs. uvicorn would raise them again afterwards."""
+        previous = {number: signal.signal(number, self.handle_exit) for number in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether to stop; called ten times per second."""
+        if self._state.is_stopping:
+            n_active = self._state.n_active
+            if n_active and time.monotonic() >= self._stop_until:
+                self.n_unfinished = n_active
+                logger.warning("%d requests were not finished in time.", n_active)
+            if not n_active or time.monotonic() >= self._stop_until:
+                self.should_exit = True
+        return await super().on_tick(counter)
+
+    def _stop_if_failed(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.load_error = self.load_error or error.__cause__
+            self.should_exit = True
+
+
+def open_listener(config: ServeConfig) -> socket.socket:
+    """Return a socket that listens on the host and port of a config."""
+    try:
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        return socket.create_server((config.host, config.port), family=family, backlog=1024)
+    except OSError as error:
+        raise ConfigError(
+            f"The server cannot listen on {config.host}, port {config.port}: {error.strerror}. "
+            "Set another --host or --port."
+        ) from None

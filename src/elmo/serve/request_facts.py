@@ -1,0 +1,41 @@
+"""What the log and the metrics record about a request; none of it is text of the request."""
+
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from starlette.types import Scope
+
+_KEY = "elmo-facts"
+
+
+@dataclass
+class RequestFacts:
+    """Facts about a request, which are filled in while it is processed.
+
+    Attributes:
+        host: Address of the client.
+        id: Random id, which the answer has in the header X-Request-Id.
+        route: Pattern of the path; "other" for an unknown path.
+        subject: Name of the model or task.
+        n_sentences: Number of sentences or other items.
+        n_words: Number of words.
+        queue_seconds: Time between acceptance and computation.
+    """
+
+    host: str
+    id: str = field(default_factory=lambda: uuid4().hex)
+    route: str = "other"
+    subject: str | None = None
+    n_sentences: int | None = None
+    n_words: int | None = None
+    queue_seconds: float | None = None
+
+    def attach(self, scope: Scope) -> None:
+        """Make the facts available to the handlers of a request."""
+        scope[_KEY] = self
+
+
+def request_facts(scope: Scope) -> RequestFacts:
+    """Return the facts about a request."""
+    facts: RequestFacts = scope[_KEY]
+    return facts

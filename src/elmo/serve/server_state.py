@@ -1,0 +1,60 @@
+"""What all requests of a server share."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+from elmo.config.serve import ServeConfig
+from elmo.serve.batch_worker import BatchWorker
+from elmo.serve.fair_queue import FairQueue
+from elmo.serve.held_memory import HeldMemory
+from elmo.serve.model_table import ModelTable
+from elmo.serve.server_metrics import ServerMetrics
+
+
+class ServerState:
+    """The models, the queue with its worker, and the limits of a server.
+
+    Attributes:
+        is_stopping: Whether new requests are rejected because the server is shutting down.
+        n_active: Number of requests in progress.
+        tokenizing: Thread that splits long texts.
+    """
+
+    def __init__(self, config: ServeConfig, table: ModelTable) -> None:
+        """Create the queue and the worker, which is not started yet."""
+        self.config, self.table = config, table
+        self.metrics = ServerMetrics()
+        self.queue = FairQueue(max_words=config.queue_words, max_requests=config.queue_requests)
+        self.worker = BatchWorker(
+            self.queue, batch_words=config.batch_words, report=self.metrics.add_batch
+        )
+        self.memory = HeldMemory(config.max_held_mb * 2**20)
+        self.tokenizing = ThreadPoolExecutor(1, "tokenize")
+        self.is_stopping = False
+        self.n_active = 0
+        self.metrics.watch(
+            "elmo_queued_words", "Positions in the queue.", lambda: self.queue.n_words
+        )
+        self.metrics.watch(
+            "elmo_queued_requests", "Requests in the queue.", lambda: self.queue.n_requests
+        )
+        self.metrics.watch("elmo_active_requests", "Requests in progress.", lambda: self.n_active)
+        self.metrics.watch(
+            "elmo_held_bytes", "Memory of bodies and answers.", lambda: self.memory.n_bytes
+        )
+        self.metrics.watch_caches(
+            lambda: {
+                name: model.cache
+                for name, entry in table.models.items()
+                if (model := entry.value()) is not None and model.cache is not None
+            }
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every new request is rejected because of the load."""
+        return self.queue.is_full or self.n_active >= self.config.queue_requests
+
+    def retry_after(self) -> str:
+        """Return the header Retry-After: seconds until the queue is computed, at least 1."""
+        return str(max(1, math.ceil(self.worker.seconds_of_queue)))

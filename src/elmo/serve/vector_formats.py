@@ -1,0 +1,146 @@
+"""Answers with vectors: JSON with numbers or base64, and safetensors files."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from starlette.types import Receive, Scope, Send
+
+from elmo.lab.pages.page_data import encode_array
+
+VectorFormat = Literal["json", "base64"]
+Vectors = NDArray[np.float32]
+
+SAFETENSORS = "application/octet-stream"
+# Longer answers are sent part by part, and other requests are served in between.
+MAX_WHOLE_VALUES = 65_536
+_LENGTH_BYTES = 8
+
+
+class VectorAnswer:
+    """An ASGI answer that consists of parts, which are computed while it is sent."""
+
+    def __init__(
+        self,
+        parts: Iterator[bytes | memoryview],
+        media_type: str,
+        *,
+        is_short: bool,
+        n_bytes: int | None = None,
+    ) -> None:
+        """Create the answer.
+
+        Args:
+            parts: Parts of the body.
+            media_type: Type of the body.
+            is_short: Whether to join the parts first.
+            n_bytes: Length of the body, if it is known.
+        """
+        self._parts = parts
+        if is_short:
+            body = b"".join(parts)
+            self._parts, n_bytes = iter([body]), len(body)
+        self._headers = [(b"content-type", media_type.encode())]
+        if n_bytes is not None:
+            self._headers.append((b"content-length", str(n_bytes).encode()))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer."""
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        async for part in self._with_pauses():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _with_pauses(self) -> AsyncIterator[bytes | memoryview]:
+        for part in self._parts:
+            yield part
+            await asyncio.sleep(0)
+
+
+def json_answer(
+    head: Mapping[str, object],
+    items: Sequence[dict[str, object]],
+    vectors: Sequence[Vectors],
+    *,
+    name: str,
+    encode: Callable[[Vectors], object],
+    list_name: str = "sentences",
+) -> VectorAnswer:
+    """Return JSON with a list of items, each with vectors.
+
+    Args:
+        head: Fields before the list, at least one.
+        items: Fields of each item.
+        vectors: Vectors of each item.
+        name: Name of the field with the vectors.
+        encode: `as_numbers`, `as_array_record` or `as_base64`.
+        list_name: Name of the field with the list.
+    """
+
+    def parts() -> Iterator[bytes]:
+        yield orjson.dumps(head)[:-1] + b',"' + list_name.encode() + b'":['
+        comma = b""
+        for item, values in zip(items, vectors, strict=True):
+            record = {**item, name: encode(values)}
+            yield comma + orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)
+            comma = b","
+        yield b"]}"
+
+    is_short = sum(values.size for values in vectors) <= MAX_WHOLE_VALUES
+    return VectorAnswer(parts(), "application/json", is_short=is_short)
+
+
+def as_numbers(vectors: Vectors) -> object:
+    """Return vectors as they are, which orjson writes as lists of numbers."""
+    return np.ascontiguousarray(vectors)
+
+
+def as_array_record(vectors: Vectors) -> object:
+    """Return vectors as an object with dtype, shape and base64."""
+    return encode_array(vectors)
+
+
+def as_base64(vectors: Vectors) -> object:
+    """Return float32 numbers in base64, as the OpenAI API does."""
+    return base64.b64encode(vectors.astype("<f4", copy=False).tobytes()).decode("ascii")
+
+
+def safetensors_answer(vectors: Sequence[Vectors], metadata: Mapping[str, object]) -> VectorAnswer:
+    """Return a safetensors file with the arrays "0", "1", ..., without copying them.
+
+    Args:
+        vectors: The arrays.
+        metadata: Metadata of the file. Values that are not strings are written as JSON.
+    """
+    header: dict[str, object] = {
+        "__metadata__": {
+            name: value if isinstance(value, str) else orjson.dumps(value).decode()
+            for name, value in metadata.items()
+        }
+    }
+    position = 0
+    for number, values in enumerate(vectors):
+        end = position + values.nbytes
+        offsets = [position, end]
+        header[str(number)] = {"dtype": "F32", "shape": values.shape, "data_offsets": offsets}
+        position = end
+    text = orjson.dumps(header)
+    text = text.ljust(len(text) + -len(text) % _LENGTH_BYTES)
+
+    def parts() -> Iterator[bytes | memoryview]:
+        yield len(text).to_bytes(_LENGTH_BYTES, "little") + text
+        for values in vectors:
+            if values.size:
+                contiguous = np.ascontiguousarray(values, dtype="<f4")
+                yield contiguous.reshape(-1).view(np.uint8).data
+
+    return VectorAnswer(
+        parts(),
+        SAFETENSORS,
+        is_short=position <= 4 * MAX_WHOLE_VALUES,
+        n_bytes=_LENGTH_BYTES + len(text) + position,
+    )
