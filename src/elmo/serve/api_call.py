@@ -185,6 +185,4 @@ def full(state: ServerState) -> ApiError:
 
 def stopping() -> ApiError:
     """Return the error of a server that is shutting down."""
-    return ApiError(
-        503, "The server is shutting down.", {"retry-after": "1", "connection": "close"}
-    )
+    return ApiError(503, "The server is shutting down.", {"retry-after": "1"})

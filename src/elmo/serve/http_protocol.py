@@ -14,6 +14,11 @@ MAX_HEADER_BYTES = 65_536
 MAX_CONNECTIONS = 1024
 # Seconds to send the headers of a request, or the rest of a body that the answer did not wait for.
 REQUEST_SECONDS = 10.0
+# Seconds in which the rest of a rejected request is read and dropped. If the connection were closed
+# at once, a client that is still sending would not see the answer.
+LINGER_SECONDS = 2.0
+# Bytes of a header besides its name and value.
+HEADER_SEPARATORS = 4
 # Seconds without reading an answer, of which at least 64 KiB are ready.
 READ_SECONDS = 30.0
 _REASONS = {
@@ -31,6 +36,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     _read_timer: TimerHandle | None = None
     _in_headers = True
     _in_body = False
+    _is_lingering = False
     _n_header_bytes = 0
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -49,7 +55,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse a part of a request."""
-        if self.transport.is_closing():
+        if self._is_lingering or self.transport.is_closing():
             return
         if self._in_headers:
             self._n_header_bytes += len(data)
@@ -62,13 +68,16 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin a request if its headers are not too long."""
-        n_bytes = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        n_bytes = len(self.url) + sum(
+            len(name) + len(value) + HEADER_SEPARATORS for name, value in self.headers
+        )
         if n_bytes > MAX_HEADER_BYTES:
             self._reject_headers()
             raise ValueError("The headers are too long.")  # ends the parser
         self._in_headers, self._in_body, self._n_header_bytes = False, True, 0
         self._stop_request_timer()
         super().on_headers_complete()
+        self.cycle.transport = cast(Transport, LingeringTransport(self))
 
     def on_message_complete(self) -> None:
         """Complete a request; what follows are headers of the next one."""
@@ -79,7 +88,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Complete an answer. The time for what the client has begun to send is limited."""
         super().on_response_complete()
-        if not self._is_answering and (self._in_body or self._n_header_bytes):
+        is_unread = self._in_body or self._n_header_bytes
+        if is_unread and not self._is_answering and not self._is_lingering:
             self._start_request_timer()
 
     def pause_writing(self) -> None:
@@ -104,6 +114,18 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         """Whether a request is being processed."""
         return self.cycle is not None and not self.cycle.response_complete
 
+    def close_gently(self) -> None:
+        """Close the connection; if a request is not complete, first drop the rest of it."""
+        is_unread = self._in_body or self._n_header_bytes
+        if self.transport.is_closing() or self._is_lingering or not is_unread:
+            self.transport.close()
+            return
+        self._is_lingering = True
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._stop_request_timer()
+        self._request_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
     def _start_request_timer(self) -> None:
         self._stop_request_timer()
         self._request_timer = self.loop.call_later(REQUEST_SECONDS, self._end_request)
@@ -125,16 +147,41 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def _close_with(self, status: int, message: str) -> None:
         """Send an error that no handler knows of, and close the connection.
 
-        It is not sent within the answer to an earlier request.
+        If an earlier request is being answered, the connection is closed after this answer.
         """
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_lingering:
             return
-        if not self._is_answering:
-            content = {"error": {"message": message, "type": "invalid_request_error"}}
-            body = orjson.dumps(content)
-            head = (
-                f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
-                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            )
-            self.transport.write(head.encode("ascii") + body)
-        self.transport.close()
+        if self._is_answering:
+            if not self._in_body or self.cycle.response_started:
+                self._is_lingering, self.cycle.keep_alive = True, False
+                return
+            # The handler, which waits for the body, is to end.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        body = orjson.dumps({"error": {"message": message, "type": "invalid_request_error"}})
+        head = (
+            f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode("ascii") + body)
+        self.close_gently()
+
+
+class LingeringTransport:
+    """What an answer uses of its transport. It closes gently."""
+
+    def __init__(self, protocol: LimitedHttpProtocol) -> None:
+        """Use the transport of a connection."""
+        self._protocol = protocol
+
+    def write(self, data: bytes) -> None:
+        """Send a part of the answer."""
+        self._protocol.transport.write(data)
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closed or about to be."""
+        return self._protocol.transport.is_closing()
+
+    def close(self) -> None:
+        """Close the connection, at once if the request is complete."""
+        self._protocol.close_gently()

@@ -35,7 +35,7 @@ async def substitutes(call: ApiCall) -> ASGIApp:
             for number, item in enumerate(as_list(value, "positions", n_words))
         ]
     if not positions:
-        raise invalid("The sentence has no words.")
+        raise invalid("The sentence has no words." if value is None else "There are no positions.")
     query = SubstituteQuery(sentence.words, positions, n)
     (found,) = await call.compute(FindSubstitutes(model), [query])
     records = [

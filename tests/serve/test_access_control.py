@@ -1,0 +1,119 @@
+"""Tests of the token, names of the server, proxies, CORS, and the bind address."""
+
+import pytest
+from server_app import ServerApp
+
+from elmo.errors import ConfigError
+from elmo.serve.access_control import client_host, read_token
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ServerApp(token="secret", cors_origin=("https://example.org",)) as server:
+        yield server
+
+
+def embed(server, **headers):
+    return server.client.post("/embed", json={"sentences": "a"}, headers=headers)
+
+
+@pytest.mark.parametrize("value", ["Bearer secret", "bearer  secret"])
+def test_request_with_token_is_answered(server, value):
+    assert embed(server, authorization=value).status_code == 200
+
+
+@pytest.mark.parametrize("value", ["", "secret", "Bearer secre", "Bearer secret2", "Basic secret"])
+def test_request_without_token_is_answered_with_401(server, value):
+    answer = embed(server, authorization=value)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.json()["error"]["type"] == "authentication_error"
+
+
+def test_only_health_readiness_and_document_need_no_token(server):
+    for path in ("/health", "/ready", "/openapi.json"):
+        assert server.client.get(path).status_code == 200
+    for path in ("/info", "/metrics", "/v1/models", "/nothing"):
+        assert server.client.get(path).status_code == 401
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000"])
+def test_local_names_are_accepted(server, host):
+    assert server.client.get("/health", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "127.0.0.2"])
+def test_other_names_of_a_local_server_are_answered_with_403(server, host):
+    answer = server.client.get("/health", headers={"host": host})
+    assert answer.status_code == 403
+    assert "--allowed-host" in answer.json()["error"]["message"]
+
+
+def test_allowed_hosts_replace_the_local_names():
+    with ServerApp(allowed_host=("elmo.example",)) as server:
+        assert server.client.get("/health", headers={"host": "elmo.example"}).status_code == 200
+        assert server.client.get("/health", headers={"host": "localhost"}).status_code == 403
+
+
+def test_any_name_is_accepted_if_others_can_connect():
+    with ServerApp(host="0.0.0.0") as server:
+        assert server.client.get("/health", headers={"host": "any.example"}).status_code == 200
+
+
+def preflight(server, origin):
+    headers = {
+        "origin": origin,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "content-type,authorization",
+    }
+    return server.client.options("/embed", headers=headers)
+
+
+def test_only_configured_origins_may_send_requests(server):
+    answer = preflight(server, "https://example.org")
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://example.org"
+    other = preflight(server, "https://evil.example")
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_cors_is_off_by_default():
+    with ServerApp() as server:
+        answer = preflight(server, "https://example.org")
+        assert answer.status_code == 405
+        assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "expected"),
+    [
+        ("1.1.1.1", "9.9.9.9", "1.1.1.1"),  # not from a proxy
+        ("10.0.0.1", "9.9.9.9", "9.9.9.9"),
+        ("10.0.0.1", "6.6.6.6, 9.9.9.9", "9.9.9.9"),  # the client can invent the first one
+        ("10.0.0.1", "9.9.9.9, 10.0.0.2", "9.9.9.9"),
+        ("10.0.0.1", "", "10.0.0.1"),
+        ("10.0.0.1", "x" * 1000, "x" * 64),
+    ],
+)
+def test_client_is_the_last_address_before_trusted_proxies(peer, forwarded, expected):
+    headers = [(b"x-forwarded-for", forwarded.encode())]
+    scope = {"type": "http", "client": (peer, 5), "headers": headers}
+    assert client_host(scope, ("10.0.0.1", "10.0.0.2")) == expected
+
+
+def test_token_is_read_from_file_or_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv("ELMO_SERVE_TOKEN", raising=False)
+    assert read_token(None) is None
+    monkeypatch.setenv("ELMO_SERVE_TOKEN", "of-environment\n")
+    assert read_token(None) == "of-environment"
+    (tmp_path / "token").write_text("of-file\n", encoding="utf-8")
+    assert read_token(str(tmp_path / "token")) == "of-file"
+
+
+@pytest.mark.parametrize("content", [b"", b"two words", "gehe\u00efm".encode(), b"\xff"])
+def test_unusable_token_is_rejected(tmp_path, content):
+    (tmp_path / "token").write_bytes(content)
+    with pytest.raises(ConfigError, match="token"):
+        read_token(str(tmp_path / "token"))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_token(str(tmp_path / "absent"))
