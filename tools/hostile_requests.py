@@ -90,7 +90,7 @@ def problem(request: HostileRequest, answer: bytes) -> str | None:
 
 def _is_complete(answer: bytearray) -> bool:
     """Whether an answer with a length has arrived."""
-    head, found, body = bytes(answer[:4096]).partition(b"\r\n\r\n")
+    head, found, _ = bytes(answer[:4096]).partition(b"\r\n\r\n")
     if not found:
         return False
     for line in head.lower().split(b"\r\n"):
