@@ -192,6 +192,14 @@ def allennlp_files(tmp_path):
     return tmp_path / "model" / "options.json", tmp_path / "model" / "weights.hdf5"
 
 
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory):
+    """Return the folder of a tiny model with byte input, which tests must not change."""
+    folder = tmp_path_factory.mktemp("tiny") / "elmo"
+    ELMo(random_model(scale=1.5)).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture
 def tiny():
     """Return a tiny model with byte input."""

@@ -25,7 +25,7 @@ LAYERS = [
     ["compat", "semantics", "tasks"],
     ["lab"],
     ["demo"],
-    ["serve"],
+    ["integrations", "serve"],
     ["cli"],
     ["__init__", "__main__"],
 ]

@@ -16,6 +16,7 @@ import elmo.compat.allennlp
 import elmo.embed
 import elmo.export
 import elmo.formats
+import elmo.integrations
 import elmo.lab
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +31,16 @@ TYPER_AND_ITS_DEPENDENCIES = (
 
 
 @pytest.mark.parametrize(
-    "package", [elmo, elmo.embed, elmo.export, elmo.formats, elmo.compat.allennlp, elmo.lab]
+    "package",
+    [
+        elmo,
+        elmo.embed,
+        elmo.export,
+        elmo.formats,
+        elmo.compat.allennlp,
+        elmo.integrations,
+        elmo.lab,
+    ],
 )
 def test_public_names_are_sorted_and_defined_in_the_package(package):
     assert list(package.__all__) == sorted(package.__all__)

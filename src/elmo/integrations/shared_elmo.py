@@ -1,0 +1,83 @@
+"""ELMo models that all integrations of a process share.
+
+Objects of the integrations keep the name of a model and look the model up when they use it. Copies,
+clones and pickles therefore contain no weights, and a model is loaded once per process.
+"""
+
+import os
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from elmo.errors import ConfigError, shortened
+
+if TYPE_CHECKING:
+    from elmo.embed.embedder import ELMo
+
+# Number of models that are kept; the least recently used one is dropped.
+MAX_MODELS = 4
+
+_Key = tuple[str, str, tuple[tuple[str, int, int], ...]]
+_models: OrderedDict[_Key, "ELMo"] = OrderedDict()
+_lock = Lock()
+
+
+def shared_elmo(model: str | Path, device: str | None = None) -> "ELMo":
+    """Return the model of this process with a name, which is loaded on first use.
+
+    The caller must not change the model. A model folder whose files have changed is loaded again.
+
+    Args:
+        model: Name of a bundled or downloaded model, path, or hub id.
+        device: Device of the model. Default: a GPU if available.
+
+    Raises:
+        ConfigError: `model` is not a name or path, or the device is not available.
+        FormatError: The model cannot be loaded.
+    """
+    # PyTorch is only imported when a model is needed: spaCy imports its components at every start.
+    from elmo.embed.embedder import ELMo
+    from elmo.kernels.device import available_device, default_device, move
+
+    check_model_name(model)
+    chosen = available_device(device or default_device())
+    key = (str(model), str(chosen), _file_versions(Path(model)))
+    with _lock:
+        if key not in _models:
+            elmo = ELMo.from_pretrained(model)
+            move(elmo, chosen)
+            _models[key] = elmo
+        _models.move_to_end(key)
+        while len(_models) > MAX_MODELS:
+            _models.popitem(last=False)
+        return _models[key]
+
+
+def check_model_name(model: object) -> None:
+    """Raise `ConfigError` if a value is not the name or path of a model."""
+    if not isinstance(model, str | Path):
+        raise ConfigError(
+            "model must be the name of a model, a path or a hub id (got "
+            f"{shortened(repr(model), 60)})."
+        )
+
+
+def _file_versions(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return name, size and time of the files of a model; empty for a name or a hub id."""
+    try:
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        states = [(file.name, file.stat()) for file in files if file.is_file()]
+    except OSError:  # loading the model reports the error
+        return ()
+    return tuple((name, state.st_size, state.st_mtime_ns) for name, state in states)
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked process: another thread may have held it during the fork."""
+    global _lock
+    _lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
