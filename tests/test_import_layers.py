@@ -35,7 +35,7 @@ MODULES = {
 }
 # A module in a string, as "elmo.package.module" or "elmo.package.module:name". The registry of
 # tasks, the table of commands and the tables of lazy imports name modules for `import_module` so.
-MODULE_IN_STRING = re.compile(r"elmo((\.\w+)+)(:\w*)?")
+MODULE_IN_STRING = re.compile(r"elmo((\.[a-z0-9_]+)+)(:\w*)?")
 
 
 def imports(path):
