@@ -1,7 +1,6 @@
 """Tests for the scikit-learn vectorizer."""
 
 import pickle
-import sys
 import warnings
 
 import numpy as np
@@ -14,12 +13,10 @@ from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import validate_data
 
-import elmo.integrations
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError, InputError, MissingExtra
+from elmo.errors import ConfigError, InputError
 from elmo.integrations import sklearn_vectorizer
 from elmo.integrations.sklearn_vectorizer import ElmoVectorizer
 
@@ -51,6 +48,8 @@ class NumbersAsWords(ElmoVectorizer):
 
 @pytest.mark.parametrize(("kind", "least"), [(ElmoVectorizer, 1), (NumbersAsWords, 35)])
 def test_checks_of_scikit_learn_pass(kind, least, tiny_folder):
+    from sklearn.utils.estimator_checks import check_estimator  # takes a while
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)
         results = check_estimator(kind(str(tiny_folder)), on_skip=None)
@@ -148,13 +147,3 @@ def test_column_transformer_with_texts_and_numbers(vectorizer):
     assert features.shape == (20, 33)
     assert features.columns[0] == "title__elmovectorizer0"
     np.testing.assert_allclose(features.iloc[0, :16], features.iloc[-1, 16:32], rtol=1e-5)
-
-
-def test_missing_library_is_reported_with_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.delitem(sys.modules, "elmo.integrations.sklearn_vectorizer")
-    with pytest.raises(MissingExtra, match=r"elmo.integrations.ElmoVectorizer .*\[sklearn\]'"):
-        elmo.integrations.ElmoVectorizer  # noqa: B018
-    with pytest.raises(AttributeError, match="no attribute 'Unknown'"):
-        elmo.integrations.Unknown  # noqa: B018

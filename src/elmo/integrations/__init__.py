@@ -6,16 +6,25 @@ from elmo.errors import MissingExtra
 from elmo.lazy import fetch
 
 if TYPE_CHECKING:
+    from elmo.integrations.datasets_encoder import ElmoEncoder
+    from elmo.integrations.sentence_transformers_module import ElmoModule
     from elmo.integrations.sklearn_vectorizer import ElmoVectorizer
+    from elmo.integrations.spacy_hooks import add_hooks
 
-__all__ = ["ElmoVectorizer"]
+__all__ = ["ElmoEncoder", "ElmoModule", "ElmoVectorizer", "add_hooks"]
 
 _MODULES = {
+    "ElmoEncoder": "elmo.integrations.datasets_encoder",
+    "ElmoModule": "elmo.integrations.sentence_transformers_module",
     "ElmoVectorizer": "elmo.integrations.sklearn_vectorizer",
+    "add_hooks": "elmo.integrations.spacy_hooks",
 }
-# Library of each name, and the extra that installs it.
-_LIBRARIES = {
+# Package that each name needs, and the extra that installs it.
+_PACKAGES = {
+    "ElmoEncoder": ("datasets", "datasets"),
+    "ElmoModule": ("sentence_transformers", "sentence-transformers"),
     "ElmoVectorizer": ("sklearn", "sklearn"),
+    "add_hooks": ("spacy", "spacy"),
 }
 
 
@@ -23,8 +32,8 @@ def __getattr__(name: str) -> object:
     try:
         return fetch(name, _MODULES, __name__)
     except ModuleNotFoundError as error:
-        library, extra = _LIBRARIES[name]
-        if (error.name or "").partition(".")[0] != library:
+        package, extra = _PACKAGES[name]
+        if (error.name or "").partition(".")[0] != package:
             raise
         raise MissingExtra(f"elmo.integrations.{name}", extra) from None
 

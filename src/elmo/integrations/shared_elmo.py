@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from elmo.errors import ConfigError, shortened
+from elmo.formats import bundled
 
 if TYPE_CHECKING:
     from elmo.embed.embedder import ELMo
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 # Number of models that are kept; the least recently used one is dropped.
 MAX_MODELS = 4
 
-_Key = tuple[str, str, tuple[tuple[str, int, int], ...]]
+# Name, size and time of the files of a model.
+FileVersions = tuple[tuple[str, int, int], ...]
+
+_Key = tuple[str, str, FileVersions]
 _models: OrderedDict[_Key, "ELMo"] = OrderedDict()
 _lock = Lock()
 
@@ -41,8 +45,9 @@ def shared_elmo(model: str | Path, device: str | None = None) -> "ELMo":
     from elmo.kernels.device import available_device, default_device, move
 
     check_model_name(model)
+    _limit_threads()
     chosen = available_device(device or default_device())
-    key = (str(model), str(chosen), _file_versions(Path(model)))
+    key = (str(model), str(chosen), file_versions(model))
     with _lock:
         if key not in _models:
             elmo = ELMo.from_pretrained(model)
@@ -63,8 +68,10 @@ def check_model_name(model: object) -> None:
         )
 
 
-def _file_versions(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return name, size and time of the files of a model; empty for a name or a hub id."""
+def file_versions(model: str | Path) -> FileVersions:
+    """Return what changes if a model is replaced, without loading it; empty for a hub id."""
+    path = Path(model)
+    path = path if path.exists() else bundled.installed().get(str(model), path)
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         states = [(file.name, file.stat()) for file in files if file.is_file()]
@@ -73,11 +80,31 @@ def _file_versions(path: Path) -> tuple[tuple[str, int, int], ...]:
     return tuple((name, state.st_size, state.st_mtime_ns) for name, state in states)
 
 
-def _renew_lock() -> None:
-    """Replace the lock in a forked process: another thread may have held it during the fork."""
+class _Process:
+    """Whether this process was forked and has not used a model yet."""
+
+    is_new_fork = False
+
+
+def _after_fork() -> None:
+    """Prepare a forked process for the use of models."""
     global _lock
-    _lock = Lock()
+    _lock = Lock()  # another thread may have held it during the fork
+    _Process.is_new_fork = True
+
+
+def _limit_threads() -> None:
+    """Use one thread in a forked process.
+
+    OpenMP blocks forever in a process that was forked after its threads had been started. Forked
+    processes are workers that share the cores.
+    """
+    if _Process.is_new_fork:
+        import torch
+
+        torch.set_num_threads(1)
+        _Process.is_new_fork = False
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+    os.register_at_fork(after_in_child=_after_fork)
