@@ -4,6 +4,7 @@ import os
 import runpy
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 # Tests run in several processes, which are slow if each uses several threads. Set this before
@@ -14,6 +15,7 @@ import pytest
 import torch
 from headless_browser import browser_path, headless_browser
 from headless_firefox import firefox_path, headless_firefox
+from hub_server import READ_TOKEN, WRITE_TOKEN, HubServer
 from hypothesis import settings
 from native_variants import VARIANTS, use
 from train_text import write_text
@@ -204,3 +206,47 @@ def tiny_folder(tmp_path_factory):
 def tiny():
     """Return a tiny model with byte input."""
     return ELMo(random_model(scale=1.5))
+
+
+def set_hub_endpoint(monkeypatch, endpoint):
+    """Let `huggingface_hub` use a server instead of the real hub."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    template = endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+
+
+@pytest.fixture
+def hub_home(tmp_path, monkeypatch):
+    """Simulate a machine without a cache, a login or a network connection."""
+    pytest.importorskip("huggingface_hub")
+    from huggingface_hub import constants, utils
+
+    for name in list(os.environ):
+        if name.startswith(("HF_", "HUGGING_FACE_")) or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
+    monkeypatch.setattr(constants, "HF_STORED_TOKENS_PATH", str(home / "stored_tokens"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
+    set_hub_endpoint(monkeypatch, "http://127.0.0.1:1")
+    threads = set(threading.enumerate())
+    utils.disable_progress_bars()
+    yield home
+    utils.enable_progress_bars()
+    utils.close_session()
+    assert set(threading.enumerate()) <= threads
+
+
+@pytest.fixture
+def hub_server(hub_home, monkeypatch):
+    """Start a hub on this machine."""
+    with HubServer(write_token=WRITE_TOKEN, read_token=READ_TOKEN) as server:
+        set_hub_endpoint(monkeypatch, server.endpoint)
+        yield server

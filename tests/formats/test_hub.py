@@ -6,12 +6,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import random_model
+from conftest import random_model, set_hub_endpoint
+from hub_server import READ_TOKEN as READ
+from hub_server import WRITE_TOKEN as WRITE
 from hub_server import HubServer
 
 from elmo.embed.embedder import ELMo
@@ -20,14 +21,8 @@ from elmo.formats import hub
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 from huggingface_hub import constants, errors  # noqa: E402
-from huggingface_hub.utils import (  # noqa: E402
-    close_session,
-    disable_progress_bars,
-    enable_progress_bars,
-)
 
 NAME = "ada/tiny-elmo"
-WRITE, READ = "hf_write", "hf_read"
 FILES = {
     "config.json": b'{"format": "elmo-torch"}\n',
     "model.safetensors": bytes(range(256)) * 40,
@@ -43,34 +38,13 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Simulate a machine without a cache, a login or a network connection."""
-    for name in list(os.environ):
-        if name.startswith(("HF_", "HUGGING_FACE_")) or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-    home = tmp_path / "home"
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
-    monkeypatch.setattr(constants, "HF_STORED_TOKENS_PATH", str(home / "stored_tokens"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
-    set_endpoint(monkeypatch, "http://127.0.0.1:1")
-    threads = set(threading.enumerate())
-    disable_progress_bars()
-    yield home
-    enable_progress_bars()
-    close_session()
-    assert set(threading.enumerate()) <= threads
+def home(hub_home: Path) -> Path:
+    return hub_home
 
 
 @pytest.fixture
-def server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    with HubServer(write_token=WRITE, read_token=READ) as server:
-        set_endpoint(monkeypatch, server.endpoint)
-        yield server
+def server(hub_server: HubServer) -> HubServer:
+    return hub_server
 
 
 @pytest.fixture
@@ -78,7 +52,7 @@ def unreachable(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # A bound port without a listener rejects connections, and no other process can use it.
     with socket.socket() as occupied:
         occupied.bind(("127.0.0.1", 0))
-        set_endpoint(monkeypatch, f"http://127.0.0.1:{occupied.getsockname()[1]}")
+        set_hub_endpoint(monkeypatch, f"http://127.0.0.1:{occupied.getsockname()[1]}")
         yield
 
 
@@ -89,12 +63,6 @@ def folder(tmp_path: Path) -> Path:
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
     return folder
-
-
-def set_endpoint(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
-    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-    template = endpoint + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
 
 
 def content_of(folder: Path) -> dict[str, bytes]:

@@ -210,7 +210,7 @@ class TaskEvaluateConfig:
     """
 
     model: str
-    """Folder written by `elmo task fit`."""
+    """Folder written by `elmo task fit`, or hub id."""
     input: str
     """Labeled examples, in the same format as the training set."""
     reader: str | None = None
@@ -240,7 +240,7 @@ class TaskPredictConfig:
     """
 
     model: str
-    """Folder written by `elmo task fit`."""
+    """Folder written by `elmo task fit`, or hub id."""
     input: str
     """Input file, or - for standard input. One text per line; for coreference, one document per
     line. For sentence pairs and question answering, two texts per line, separated by a tab

@@ -1,12 +1,15 @@
 """Uploads and downloads of models on a Hugging Face hub, one model folder per repository.
 
+ELMo models and task models consist of different files, which the callers name.
+
 All requests go through `huggingface_hub` (extra `hub`), which also reads HF_ENDPOINT,
 HF_HUB_OFFLINE and HF_TOKEN and caches downloads. This module does not interpret the files; the
 format readers do.
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,15 +47,28 @@ MODEL_FILES = (
     "cnn_*.json",
     "*/cnn_*.json",
 )
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _HOW_TO_LOG_IN = "Run hf auth login or set HF_TOKEN."
 _NOT_A_HUB_ID = "a hub id has the form owner/name"
 
 
-def download(repository: str) -> Path:
+def is_hub_id(source: str) -> bool:
+    """Whether a name has the form owner/name, which relative paths can have too."""
+    return _HUB_ID.fullmatch(source) is not None
+
+
+def download(
+    repository: str, files: Sequence[str] = MODEL_FILES, *, has_subfolders: bool = False
+) -> Path:
     """Download the repository owner/name into the hub's cache and return its folder there.
 
-    Only model files on the main branch are downloaded. If the hub cannot be reached, a copy in the
-    cache is used.
+    Only files on the main branch are downloaded. If the hub cannot be reached, a copy in the cache
+    is used.
+
+    Args:
+        repository: Hub id, "owner/name".
+        files: Patterns of the files to download. Default: those of ELMo models.
+        has_subfolders: Whether the patterns also match files in subfolders.
     """
     try:
         import huggingface_hub
@@ -67,8 +83,8 @@ def download(repository: str) -> Path:
         return Path(
             huggingface_hub.snapshot_download(
                 repository,
-                allow_patterns=list(MODEL_FILES),
-                ignore_patterns=["*/*"],  # the patterns above would also match in subfolders
+                allow_patterns=list(files),
+                ignore_patterns=None if has_subfolders else ["*/*"],
                 local_files_only=from_cache,
             )
         )
@@ -90,12 +106,25 @@ def download(repository: str) -> Path:
     return folder
 
 
-def upload(folder: Path, repository: str, *, private: bool = False) -> str:
+def upload(
+    folder: Path,
+    repository: str,
+    *,
+    private: bool = False,
+    replaced: Sequence[str] = MODEL_FOLDER_FILES,
+    message: str = "Upload ELMo model",
+) -> str:
     """Upload a model folder to the repository owner/name and return the URL of the commit.
 
-    The repository is created if it does not exist. Files of a previous model that the new model
-    does not have are deleted in the same commit, so that the two are never mixed. If `private`, an
-    existing public repository is an error.
+    The repository is created if it does not exist.
+
+    Args:
+        folder: Model folder.
+        repository: Hub id, "owner/name".
+        private: Whether a new repository is private; an existing public one is then an error.
+        replaced: Patterns of the files of a previous model. Those that the new model does not have
+            are deleted in the same commit, so that the two are never mixed.
+        message: Message of the commit.
     """
     try:
         import huggingface_hub
@@ -116,8 +145,8 @@ def upload(folder: Path, repository: str, *, private: bool = False) -> str:
             commit = api.upload_folder(
                 repo_id=repository,
                 folder_path=folder,
-                commit_message="Upload ELMo model",
-                delete_patterns=list(MODEL_FOLDER_FILES),
+                commit_message=message,
+                delete_patterns=list(replaced),
             )
             return str(commit.commit_url)
     except Exception as error:

@@ -50,7 +50,6 @@ OTHER_MODELS = {
     "elmo-torch language model": ("a recurrent language model", "elmo lm"),
 }
 logger = logging.getLogger(__name__)
-_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 # A source of this form is a path: neither a model name nor a hub id.
 _PATH = re.compile(r"[.~/\\].*|.*[/\\]")
 # So is a source with one of these extensions.
@@ -178,7 +177,7 @@ def locate(source: str) -> Path:
     reject_url(source)
     if _PATH.fullmatch(source) or path.suffix.lower() in _FILE_SUFFIXES:
         raise FormatError(f"The file or folder {source} does not exist.")
-    if _HUB_ID.fullmatch(source):
+    if hub.is_hub_id(source):
         return hub.download(source)
     raise FormatError(
         f"No file or folder {source} exists, and there is no bundled model of that name (bundled: "

@@ -9,7 +9,8 @@ from elmo.config import EmbedConfig, InfoConfig
 from elmo.embed import embed
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.core.example import Example
-from elmo.tasks.prediction.task_info import MAX_LABELS, info
+from elmo.tasks.fitted.task_description import MAX_LABELS
+from elmo.tasks.prediction.task_info import info
 
 
 def test_info_describes_a_task_model_and_its_training_folder(tmp_path):

@@ -11,6 +11,7 @@ from elmo.kernels.device import default_device
 from elmo.tasks.core.task import Answer
 from elmo.tasks.estimators.not_fitted import not_fitted_error
 from elmo.tasks.fitted.load_fitted import Fitted, load_fitted_task
+from elmo.tasks.fitted.task_hub import upload_task
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.registry.task_flags import all_leaves, task_leaves
 from elmo.tasks.registry.task_rows import task_row
@@ -128,15 +129,26 @@ class Estimator(Generic[Answer]):
         """Write the model folder."""
         self.fitted.save(Path(folder))
 
-    @classmethod
-    def load(cls, folder: str | Path, device: str | None = None) -> Self:
-        """Load a model written by `save` or `elmo task fit`.
+    def push_to_hub(self, repository: str, *, private: bool = False) -> str:
+        """Upload the model with a model card to the Hugging Face Hub and return its URL.
+
+        An ELMo model that is fine-tuned, or that others cannot load by its name, is uploaded too.
 
         Args:
-            folder: Model folder, or a training folder that contains one.
+            repository: Hub id, "owner/name".
+            private: Whether the repository is private if it is newly created.
+        """
+        return upload_task(self.fitted, repository, private=private)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str | None = None) -> Self:
+        """Load a model written by `save` or `elmo task fit`, or from a hub.
+
+        Args:
+            folder: Model folder, training folder that contains one, or hub id.
             device: Device to load the model on. Default: a GPU if available.
         """
-        fitted = load_fitted_task(Path(folder), device or default_device())
+        fitted = load_fitted_task(folder, device or default_device())
         if fitted.config.task != cls.task:
             raise ConfigError(
                 f"{folder} contains a model for {fitted.config.task}, not for {cls.task}."

@@ -31,6 +31,8 @@ AnyTask = TypeVar("AnyTask", bound=Task[object, object])
 FORMAT = "elmo-torch-task"
 VERSION = 1
 CONFIG, TUNED = "config.json", "elmo"
+# Recorded in place of the name of a frozen ELMo model that is in the folder of the task.
+ELMO_INSIDE = "./elmo"
 # Types of the required entries in config.json, other than format and version.
 _ENTRY_TYPES = {
     "labels": list,
@@ -144,7 +146,7 @@ class FittedTask(ABC, Generic[AnyTask]):
 def _with_absolute_elmo_path(config: TaskConfig) -> TaskConfig:
     """Make the path of the ELMo model absolute, if the config contains a path."""
     model = config.elmo.model
-    if model is None or not Path(model).exists():
+    if model in (None, ELMO_INSIDE) or not Path(model).exists():
         return config
     return replace(config, elmo=replace(config.elmo, model=os.path.abspath(model)))
 
@@ -166,8 +168,9 @@ def _path_next_to_task(folder: Path, config: TaskConfig) -> Path | None:
 
 
 def _with_moved_elmo(folder: Path, config: TaskConfig) -> TaskConfig:
-    """Return the config with the path of an ELMo model that was moved together with the task."""
-    path = _path_next_to_task(folder, config)
+    """Return the config with the path of an ELMo model in the folder, or moved with the task."""
+    is_inside = config.elmo.model == ELMO_INSIDE
+    path = folder.absolute() / TUNED if is_inside else _path_next_to_task(folder, config)
     if path is None or not path.exists():
         return config
     return replace(config, elmo=replace(config.elmo, model=str(path)))

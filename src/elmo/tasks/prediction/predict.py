@@ -79,7 +79,7 @@ class TaskPredictResult:
 
 def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
     """Score a model on a file in the format of its training data."""
-    fitted = load_fitted_task(Path(config.model), config.device or default_device())
+    fitted = load_fitted_task(config.model, config.device or default_device())
     split = splitter(fitted.config, fitted.elmo)
     examples_config = fitted.config.examples
     changes = {
@@ -97,7 +97,7 @@ def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
 
 def predict(config: TaskPredictConfig) -> TaskPredictResult:
     """Write a prediction for each row of the input file, in order."""
-    fitted = load_fitted_task(Path(config.model), config.device or default_device())
+    fitted = load_fitted_task(config.model, config.device or default_device())
     output = PredictionOutput(config, fitted.config.task)
     if config.out != "-" and os.path.realpath(config.out) == os.path.realpath(config.input):
         raise ConfigError(f"The output file {config.out} would overwrite the input file.")

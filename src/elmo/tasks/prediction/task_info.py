@@ -14,12 +14,8 @@ from elmo.formats.info_and_convert import InfoResult
 from elmo.formats.info_and_convert import info as model_info
 from elmo.formats.load import read
 from elmo.formats.published_models import MODELS
-from elmo.tasks.core.label_report import NO_NAME
 from elmo.tasks.fitted.fitted_task import TUNED, is_task_folder, model_folder, read_record
-from elmo.tasks.tagging.spans import NONE, span_labels
-
-# Maximum number of labels that are listed.
-MAX_LABELS = 20
+from elmo.tasks.fitted.task_description import describe_target, describe_training
 
 
 def info(config: InfoConfig) -> InfoResult:
@@ -49,19 +45,8 @@ def task_info(folder: Path) -> InfoResult:
     """Describe the task model in a model folder or a training folder."""
     folder = model_folder(folder)
     record = read_record(folder)
-    config, facts, labels, elmo = record.config, record.facts, record.labels, record.config.elmo
-    rows: dict[str, str | int] = {"format": "elmo-torch task model", "task": config.task}
-    scheme = record.task_settings.get("scheme")
-    has_spans = scheme not in (None, NONE)
-    names = labels
-    if has_spans:
-        names = [name or NO_NAME for name in sorted(span_labels(labels))]
-    if names:
-        more = f" and {len(names) - MAX_LABELS} more" if len(names) > MAX_LABELS else ""
-        row = "types" if has_spans else "labels"
-        rows[row] = f"{len(names):,}: {', '.join(names[:MAX_LABELS])}{more}"
-    if scheme:
-        rows["tag_scheme"] = str(scheme)
+    config, facts, elmo = record.config, record.facts, record.config.elmo
+    rows: dict[str, str | int] = {"format": "elmo-torch task model", **describe_target(record)}
     if elmo.model is None:
         rows["ELMo"] = "none"
     else:
@@ -70,15 +55,7 @@ def task_info(folder: Path) -> InfoResult:
         source = str(folder / TUNED) if elmo.use == "tuned" else elmo.model
         if elmo_license := _license(source):
             rows["ELMo_license"] = elmo_license
-    if config.examples.tokenizer is not None:
-        rows["tokenizer"] = config.examples.tokenizer
-    if config.word_features.word_vectors is not None:
-        rows["word_vectors"] = config.word_features.word_vectors
-    for placement, mix in (facts.get("mixes") or {}).items():
-        shares = " ".join(f"{share:.3f}" for share in mix["shares"])
-        rows[f"mix_at_{placement}"] = f"{shares}, gamma {mix['gamma']:.3f}"
-    for name, value in (facts.get("development") or {}).items():
-        rows[f"development_{name}"] = f"{value:.4f}"
+    rows |= describe_training(record)
     rows["size"] = f"{_size(folder) / 1e6:,.1f} MB"
     training: dict[str, object] = {
         name: facts[name] for name in ("program", "steps") if name in facts

@@ -17,6 +17,9 @@ from urllib.parse import unquote, urlsplit
 
 Files = dict[str, bytes]
 
+# Tokens of the server in tests.
+WRITE_TOKEN, READ_TOKEN = "hf_write", "hf_read"
+
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
