@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test coverage test-kernels check format docs bench clean
+.PHONY: demo test coverage test-kernels check format docs bench image-steps clean
 
 demo: $(VENV)/.train
 	$(BIN)/elmo demo
@@ -25,15 +25,15 @@ test-kernels: $(VENV)/.kernels
 
 # The wording test is also part of `make test`; here it fails early.
 check: $(VENV)/.check
-	$(BIN)/ruff format --check src tests benchmarks examples runs docs tools
-	$(BIN)/ruff check src tests benchmarks examples runs docs tools
-	$(BIN)/flake8 src benchmarks examples runs docs tools
+	$(BIN)/ruff format --check src tests benchmarks examples runs docs tools docker
+	$(BIN)/ruff check src tests benchmarks examples runs docs tools docker
+	$(BIN)/flake8 src benchmarks examples runs docs tools docker
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_wording.py
 
 format: $(VENV)/.check
-	$(BIN)/ruff format src tests benchmarks examples runs docs tools
-	$(BIN)/ruff check --fix src tests benchmarks examples runs docs tools
+	$(BIN)/ruff format src tests benchmarks examples runs docs tools docker
+	$(BIN)/ruff check --fix src tests benchmarks examples runs docs tools docker
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/make_cli_page.py
@@ -43,6 +43,12 @@ docs: $(VENV)/.docs
 bench: $(VENV)/.core
 	$(BIN)/python benchmarks/characters.py
 	$(BIN)/python benchmarks/embed.py
+
+# The steps of docker/Dockerfile in a new environment, without a container engine.
+image-steps:
+	folder=$$(mktemp -d) && trap "rm -rf $$folder" EXIT && chmod 755 $$folder && \
+	PATH=$$(dirname $$(command -v $(PYTHON))):$$PATH sh docker/steps.sh install $$folder/elmo && \
+	sh docker/steps.sh kernels $$folder/elmo && sh docker/steps.sh check $$folder/elmo
 
 clean:
 	rm -rf $(VENV) build dist site
