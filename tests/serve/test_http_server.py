@@ -3,14 +3,17 @@
 import contextlib
 import http.client
 import json
+import re
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hostile_requests import HostileRequest, hostile_requests, problem, send
 from server_process import running_server
 
+PAGE = Path(__file__).parents[2] / "docs" / "serve.md"
 BODY = json.dumps({"sentences": ["the cat sat on the mat ."] * 20})
 HEADERS = {"Content-Type": "application/json"}
 
@@ -60,6 +63,14 @@ def test_long_headers_are_answered_with_431(server, headers):
     answer = raw(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 431 ")
     assert is_answering(server)
+
+
+def test_python_examples_of_the_page_run(server, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block.replace(":8000", f":{server.port}"), str(PAGE), "exec"), {})
+    assert capsys.readouterr().out == "(6, 16)\n16\n"
 
 
 def test_client_sees_the_error_of_a_body_that_it_is_still_sending(server):
