@@ -139,9 +139,10 @@ class BrowserPage(OpenPage):
             mobile=False,
         )
 
-    def open(self, path: Path, fragment: str = "") -> None:
-        """Open a file, with an optional fragment of its address, and wait until it is loaded."""
-        self.call("Page.navigate", url=path.resolve().as_uri() + fragment)
+    def open(self, page: Path | str, fragment: str = "") -> None:
+        """Open a file or an address, with an optional fragment, and wait until it is loaded."""
+        address = page if isinstance(page, str) else page.resolve().as_uri()
+        self.call("Page.navigate", url=address + fragment)
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def evaluate(self, script: str) -> Any:
@@ -165,6 +166,10 @@ class BrowserPage(OpenPage):
         }
         self.call("Input.dispatchKeyEvent", type="keyDown", **common, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def type_text(self, text: str) -> None:
+        """Insert a text into the focused element, as a keyboard or an input method does."""
+        self.call("Input.insertText", text=text)
 
     def mouse(self, kind: str, x: float, y: float, pressed: bool = False) -> None:
         """Send a mouse event: `mouseMoved`, `mousePressed` or `mouseReleased`."""

@@ -11,8 +11,8 @@ from elmo.errors import OutputError
 from elmo.lab.pages.html_page import HtmlPage, build_page
 
 
-def page(data=None, title="Title"):
-    return build_page(title, "<main></main>", ["b { color: red }"], ["run();"], data)
+def page(data=None, title="Title", **options):
+    return build_page(title, "<main></main>", ["b { color: red }"], ["run();"], data, **options)
 
 
 def test_build_page_allows_only_its_own_script_and_style_by_hash():
@@ -35,7 +35,14 @@ def test_build_page_escapes_title_and_data():
 
 
 def test_build_page_contains_no_address():
-    assert not re.findall(r"(?:src|href)=|url\(|https?:", page())
+    # The empty icon keeps browsers from requesting one.
+    text = page().replace('<link rel="icon" href="data:,">', "", 1)
+    assert not re.findall(r"(?:src|href)=|url\(|https?:", text)
+
+
+def test_build_page_allows_requests_to_its_server_only_if_asked_to():
+    assert "connect-src" not in page()
+    assert "connect-src 'self';" in page(connect=True)
 
 
 def test_page_frame_contains_the_escaped_page():

@@ -12,11 +12,12 @@ from elmo.files import atomic_path
 from elmo.lab.pages.page_data import script_json
 
 # Nothing may be requested: scripts and styles are allowed by their hash, images only from memory
-# (the PNG export draws an SVG image).
+# (the PNG export draws an SVG image). Pages of a server may send requests to it.
 _POLICY = (
-    "default-src 'none'; script-src {scripts}; style-src {styles}; img-src blob: data:; "
+    "default-src 'none'; script-src {scripts}; style-src {styles}; img-src blob: data:; {connect}"
     "base-uri 'none'; form-action 'none'"
 )
+_CONNECT = "connect-src 'self'; "
 _TEMPLATE = """\
 <!doctype html>
 <html lang="en">
@@ -25,6 +26,7 @@ _TEMPLATE = """\
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
 <title>{title}</title>
 {styles}
 </head>
@@ -74,7 +76,13 @@ def page_resource(package: str, name: str) -> str:
 
 
 def build_page(
-    title: str, content: str, styles: Sequence[str], scripts: Sequence[str], data: object
+    title: str,
+    content: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    data: object,
+    *,
+    connect: bool = False,
 ) -> str:
     """Return a page as HTML.
 
@@ -87,6 +95,7 @@ def build_page(
         styles: CSS texts.
         scripts: JavaScript texts.
         data: JSON data, which `readData()` of `common.js` returns.
+        connect: Whether scripts may send requests to the server that the page comes from.
     """
     style = "\n".join((page_resource(__package__, "common.css"), *styles))
     script = "\n".join((page_resource(__package__, "common.js"), *scripts))
@@ -94,7 +103,9 @@ def build_page(
     return _TEMPLATE.format(
         # A path can have bytes that are not UTF-8.
         title=html.escape(title.encode("utf-8", "replace").decode("utf-8")),
-        policy=_POLICY.format(scripts=_hash(script), styles=_hash(style)),
+        policy=_POLICY.format(
+            scripts=_hash(script), styles=_hash(style), connect=_CONNECT if connect else ""
+        ),
         styles=f"<style>{style}</style>",
         content=content,
         data=script_json(data),
