@@ -19,6 +19,7 @@ from elmo.serve.endpoint import Endpoint, EndpointApp
 from elmo.serve.openapi import openapi_document
 from elmo.serve.routes.embed_route import EMBED
 from elmo.serve.routes.json_response import json_response
+from elmo.serve.routes.neighbors_route import NEIGHBORS
 from elmo.serve.routes.openai_route import OPENAI_EMBEDDINGS, OPENAI_MODELS
 from elmo.serve.routes.score_route import SCORE
 from elmo.serve.routes.similarity_route import SIMILARITY
@@ -36,6 +37,7 @@ ENDPOINTS = (
     SCORE,
     SUBSTITUTES,
     SIMILARITY,
+    NEIGHBORS,
     PREDICT_TASK,
     INFO,
     HEALTH,

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from elmo.config.serve import ServeConfig
 from elmo.serve.batch_worker import BatchWorker
+from elmo.serve.example_words import ExampleWords
 from elmo.serve.fair_queue import FairQueue
 from elmo.serve.held_memory import HeldMemory
 from elmo.serve.model_table import ModelTable
@@ -18,6 +19,7 @@ class ServerState:
         is_stopping: Whether new requests are rejected because the server is shutting down.
         n_active: Number of requests in progress.
         tokenizing: Thread that splits long texts.
+        example_words: Words of the example sentences by model and layers, on first use.
     """
 
     def __init__(self, config: ServeConfig, table: ModelTable) -> None:
@@ -30,6 +32,7 @@ class ServerState:
         )
         self.memory = HeldMemory(config.max_held_mb * 2**20)
         self.tokenizing = ThreadPoolExecutor(1, "tokenize")
+        self.example_words: dict[tuple[str, str], ExampleWords] = {}
         self.is_stopping = False
         self.n_active = 0
         self.metrics.watch(
