@@ -21,6 +21,7 @@ from elmo.serve.routes.embed_route import EMBED
 from elmo.serve.routes.json_response import json_response
 from elmo.serve.routes.neighbors_route import NEIGHBORS
 from elmo.serve.routes.openai_route import OPENAI_EMBEDDINGS, OPENAI_MODELS
+from elmo.serve.routes.playground_route import PLAYGROUND
 from elmo.serve.routes.score_route import SCORE
 from elmo.serve.routes.similarity_route import SIMILARITY
 from elmo.serve.routes.status_routes import HEALTH, INFO, METRICS, READY
@@ -43,6 +44,7 @@ ENDPOINTS = (
     HEALTH,
     READY,
     METRICS,
+    PLAYGROUND,
 )
 
 

@@ -1,0 +1,48 @@
+// Requests to the server that the page comes from. Its errors have messages for people.
+
+class ServerError extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+class Server {
+  /** The token is only kept in memory, and is sent with each request if there is one. */
+  token = "";
+
+  /** Return the address of a path, also if the page is behind a proxy that adds a prefix. */
+  address(path) {
+    return new URL(path, location.origin + location.pathname).href;
+  }
+
+  /** Return the JSON answer to a GET request or, with fields, a POST request. */
+  async call(path, fields, signal) {
+    const headers = {};
+    if (this.token) headers.Authorization = `Bearer ${this.token}`;
+    if (fields) headers["Content-Type"] = "application/json";
+    const method = fields ? "POST" : "GET";
+    const body = fields && JSON.stringify(fields);
+    let answer;
+    try {
+      answer = await fetch(this.address(path), { method, headers, body, signal, cache: "no-store" });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new ServerError("The server cannot be reached.", 0);
+    }
+    if (answer.ok) return answer.json();
+    throw new ServerError(await errorMessage(answer), answer.status);
+  }
+}
+
+/** Return the message of an answer that is an error. */
+async function errorMessage(answer) {
+  let message = `The server answered with status ${answer.status}.`;
+  try {
+    message = (await answer.json()).error.message;
+  } catch {
+    // A proxy answered, or the connection was lost.
+  }
+  const seconds = Number(answer.headers.get("Retry-After"));
+  return seconds ? `${message} Try again in ${seconds} s.` : message;
+}
