@@ -7,7 +7,7 @@ const checked = (name) => document.querySelector(`input[name="${name}"]:checked`
 class Playground {
   server = new Server();
   info = null;
-  sentences = []; // text, line number, words and offsets of each
+  sentences = []; // text, line number, words, words as they are shown, and offsets of each
   word = null; // the chosen word, [sentence, position]
   answer = null; // of the mode that is shown
   code = { curl: "", python: "" };
@@ -15,7 +15,7 @@ class Playground {
   constructor() {
     followTheme(byId("theme"), () => this.showAnswer());
     this.view = new WordsView(byId("words"), (word) => this.choose(word));
-    byId("document").href = this.server.address("openapi.json");
+    byId("openapi").href = this.server.address("openapi.json");
     this.listen();
     const { examples } = readData();
     for (const example of examples) {
@@ -158,7 +158,8 @@ class Playground {
     }
     this.splitKey = key;
     this.answer = null;
-    this.sentences = sentences.map((sentence, number) => ({ ...sentence, ...lines[number] }));
+    this.sentences = sentences.map((sentence, number) => (
+      { ...sentence, ...lines[number], shown: sentence.words.map(visibleWord) }));
     this.view.fill(this.sentences);
     this.word = this.firstChoice();
     if (this.word) this.view.select(this.word);
@@ -234,16 +235,15 @@ class Playground {
     const values = mode?.values?.(answer.data, byId("direction").value);
     this.view.paint(values, mode?.scale, mode?.format);
     this.showLegend(values && mode.scale);
-    byId("chosen").textContent = this.word ? this.sentences[this.word[0]].words[this.word[1]] : "";
-    byId("chosen").dir = "auto";
-    byId("results").replaceChildren();
+    byId("details").hidden = !answer;
     byId("announcement").textContent = "";
     if (!answer) return;
+    byId("chosen").textContent = this.sentences[this.word[0]].shown[this.word[1]];
     const { elements, summary } = RESULTS[answer.mode](answer.data, {
       sentences: this.sentences, word: this.word, values,
       choose: (word) => this.choose(word), replace: (word) => this.replaceWord(word),
     });
-    byId("results").append(...elements);
+    byId("results").replaceChildren(...elements);
     byId("announcement").textContent = `${byId("chosen").textContent}. ${summary}.`;
   }
 
@@ -303,7 +303,7 @@ class Playground {
 
   showCode() {
     byId("code").textContent = this.code[checked("language")];
-    byId("copy").disabled = !this.code.curl;
+    byId("request").hidden = !this.code.curl;
   }
 
   async copyCode() {

@@ -34,8 +34,8 @@ function meansOf(values) {
 
 function formatProbability(probability) {
   const percent = 100 * probability;
-  return `${percent >= 10 ? percent.toFixed(0) : percent.toPrecision(2)} %`
-    .replace(/^.*e.*$/, "< 0.0001 %");
+  if (percent < 0.0001) return "< 0.0001 %";
+  return `${percent >= 10 ? percent.toFixed(0) : percent.toPrecision(2)} %`;
 }
 
 /*
@@ -45,7 +45,7 @@ function formatProbability(probability) {
 const RESULTS = {
   similarity(answer, { sentences, word, values, choose }) {
     const ranked = highest(values, word);
-    const name = ([sentence, position]) => sentences[sentence].words[position];
+    const name = ([sentence, position]) => sentences[sentence].shown[position];
     const number = ([sentence, position]) => values[sentence][position];
     return {
       elements: [make("h3", {}, "Most similar words"), listOf(ranked.map((each) => rankedButton(
@@ -69,7 +69,7 @@ const RESULTS = {
     }
     elements.push(make("h3", {}, "Most surprising words"), listOf(ranked.map((each) => {
       const value = values[each[0]][each[1]];
-      return rankedButton(sentences[each[0]].words[each[1]], value / MAX_BITS, value.toFixed(1),
+      return rankedButton(sentences[each[0]].shown[each[1]], value / MAX_BITS, value.toFixed(1),
         "Choose", () => choose(each), each[0] === sentence ? "" : `sentence ${each[0] + 1}`);
     })), make("h3", {}, "Most surprising sentences, mean of their words"),
     listOf(meansOf(values).map(([number, mean]) => rankedButton(`Sentence ${number + 1}`,

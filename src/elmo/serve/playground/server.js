@@ -23,15 +23,16 @@ class Server {
     if (fields) headers["Content-Type"] = "application/json";
     const method = fields ? "POST" : "GET";
     const body = fields && JSON.stringify(fields);
-    let answer;
     try {
-      answer = await fetch(this.address(path), { method, headers, body, signal, cache: "no-store" });
+      const answer = await fetch(this.address(path),
+        { method, headers, body, signal, cache: "no-store" });
+      if (answer.ok) return await answer.json();
+      throw new ServerError(await errorMessage(answer), answer.status);
     } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new ServerError("The server cannot be reached.", 0);
+      if (error instanceof TypeError) throw new ServerError("The server cannot be reached.", 0);
+      if (error instanceof SyntaxError) throw new ServerError("The answer is not JSON.", 0);
+      throw error;
     }
-    if (answer.ok) return answer.json();
-    throw new ServerError(await errorMessage(answer), answer.status);
   }
 }
 

@@ -1,5 +1,12 @@
 // The words of all sentences, colored by a number each. One of them is chosen.
 
+/** Return a word as it is shown; the code points of one that cannot be seen. */
+function visibleWord(word) {
+  if (!/^[\p{Cc}\p{Cf}\p{Z}]+$/u.test(word)) return word;
+  const code = (character) => character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+  return Array.from(word, (character) => `U+${code(character)}`).join(" ");
+}
+
 class WordsView {
   /** Show words in an element; `choose` is called with [sentence, position]. */
   constructor(element, choose) {
@@ -13,18 +20,18 @@ class WordsView {
     element.addEventListener("keydown", (event) => this.press(event));
   }
 
-  /** Show sentences, each with its text, words and offsets in code points. */
+  /** Show sentences, each with its text, words as they are shown, and offsets in code points. */
   fill(sentences) {
     this.word = undefined;
     this.element.removeAttribute("aria-activedescendant");
     this.options = [];
-    this.element.replaceChildren(...sentences.map(({ text, words, offsets }, number) => {
+    this.element.replaceChildren(...sentences.map(({ text, shown, offsets }, number) => {
       const characters = Array.from(text);
       const line = make("div", {
         class: "sentence", dir: "auto", role: "group", "aria-label": `Sentence ${number + 1}`,
       });
       let end = 0;
-      this.options.push(words.map((word, position) => {
+      this.options.push(shown.map((word, position) => {
         const gap = characters.slice(end, offsets[position][0]).join("");
         if (gap) line.append(gap);
         end = offsets[position][1];
