@@ -176,15 +176,28 @@ def models(tmp_path, monkeypatch):
     return tmp_path / "bundled"
 
 
+@pytest.fixture(scope="module")
+def chromium():
+    """Start headless Chromium, or skip the test where it is not installed."""
+    if browser_path() is None:
+        pytest.skip("needs Chromium (Debian: apt-get install chromium)")
+    with headless_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def firefox():
+    """Start headless Firefox, or skip the test where it is not installed."""
+    if firefox_path() is None:
+        pytest.skip("needs Firefox (Debian: apt-get install firefox-esr)")
+    with headless_firefox() as browser:
+        yield browser
+
+
 @pytest.fixture(scope="module", params=["chromium", "firefox"])
 def browser(request):
-    """Start a headless browser, or skip the test where it is not installed."""
-    is_firefox = request.param == "firefox"
-    if (firefox_path if is_firefox else browser_path)() is None:
-        package = "firefox-esr" if is_firefox else "chromium"
-        pytest.skip(f"needs {request.param.title()} (Debian: apt-get install {package})")
-    with headless_firefox() if is_firefox else headless_browser() as browser:
-        yield browser
+    """Return each headless browser in turn."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture

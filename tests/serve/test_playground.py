@@ -68,13 +68,13 @@ def address(app):
 
 
 @pytest.fixture
-def opened_on(browser):
+def opened_on(chromium):
     """Return a function that serves an application and opens its page."""
     with contextlib.ExitStack() as stack:
 
         def open_page(**settings):
             app = stack.enter_context(ServerApp(port=0, **settings))
-            page = PlaygroundTest(browser, stack.enter_context(serve(app)))
+            page = PlaygroundTest(chromium, stack.enter_context(serve(app)))
             stack.callback(page.browser_page.close)
             return page
 
@@ -171,8 +171,8 @@ class PlaygroundTest:
 
 
 @pytest.fixture
-def opened(browser, address):
-    page = PlaygroundTest(browser, address)
+def opened(chromium, address):
+    page = PlaygroundTest(chromium, address)
     page.settle()
     yield page
     page.browser_page.close()
@@ -356,8 +356,8 @@ def test_shown_requests_run(opened, app, mode):
     opened.check()
 
 
-def test_code_is_copied(opened, browser, address):
-    browser.call(
+def test_code_is_copied(opened, chromium, address):
+    chromium.call(
         "Browser.grantPermissions",
         permissions=["clipboardReadWrite", "clipboardSanitizedWrite"],
         origin=address.rstrip("/"),
