@@ -104,7 +104,7 @@ def test_fingerprint_identifies_the_text_not_the_split(tmp_path):
         (b"", "is empty"),
         (b"aaaaaaaaaaaaaaaaaaaa", "1 distinct character,"),
         (b"abc", "only 2 characters, too few for 2 batch rows"),
-        (b"abc\0def" * 10, "NUL character at byte 3. Use --unit bytes"),
+        (b"abc\0def" * 10, "NUL character at byte 3. .*--unit bytes"),
         (b"good line\nbad \xff line\n", "line 2, byte 5 of the line.*--unit bytes"),
     ],
 )

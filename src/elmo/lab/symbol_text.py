@@ -116,8 +116,8 @@ def _read_text(name: str, unit: Unit) -> str:
         return data.decode("utf-8", "surrogateescape")
     if (position := data.find(b"\0")) >= 0:
         raise InputError(
-            f"{label_of(name)} is not text: it contains a NUL character at byte {position:,}. Use "
-            "--unit bytes to model any file."
+            f"{label_of(name)} is not text: it contains a NUL character at byte {position:,}. A "
+            "model over bytes (--unit bytes) reads any file."
         )
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
@@ -129,7 +129,9 @@ def _read_text(name: str, unit: Unit) -> str:
         try:
             decoded_line(line, name, number)
         except InputError as reason:
-            raise InputError(f"{reason} Or use --unit bytes to model any file.") from None
+            raise InputError(
+                f"{reason} A model over bytes (--unit bytes) reads any file."
+            ) from None
         raise
 
 

@@ -72,6 +72,15 @@ def test_page_of_standard_input_is_rejected():
         FindUnitsConfig("run", "-", page="units.html")
 
 
+def test_explore_shows_the_words_of_a_conllu_file(tmp_path):
+    ELMo(random_elmo(TINY)).save_pretrained(tmp_path / "elmo")
+    text, page = tmp_path / "words.conllu", tmp_path / "page.html"
+    text.write_text("1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_\n", encoding="utf-8")
+    explore_text(ExploreConfig(str(tmp_path / "elmo"), str(text), str(page), device="cpu"))
+    content = re.search(r'id="page-data">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)[1]
+    assert json.loads(content)["sources"][0]["pieces"] == ["the", "\n"]
+
+
 @pytest.fixture
 def task_files(tmp_path):
     """Return the folder of a task model with an ELMo, and a file of words with their labels."""

@@ -99,7 +99,7 @@ def test_models_with_the_same_cell_have_different_names():
 
 def test_flow_rejects_bad_arguments(tmp_path):
     model = small_model()
-    with pytest.raises(InputError, match=r"only 1 characters.*--steps"):
+    with pytest.raises(InputError, match=r"only 1 character, .*--steps"):
         gradient_flow(model, "a")
     with pytest.raises(InputError, match="too few"):
         gradient_flow(model, "")

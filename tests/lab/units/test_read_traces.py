@@ -246,6 +246,11 @@ def test_kinds_limit_values():
         np.testing.assert_allclose(hidden.values[track], whole.values[track], rtol=1e-4, atol=1e-6)
 
 
+def test_missing_kinds_are_rejected():
+    with pytest.raises(ConfigError, match="no values of these kinds: forget"):
+        read_traces(make_model(cell="rnn"), TEXT, kinds=["forget"])
+
+
 def test_folders_and_files_are_read(tmp_path):
     model = make_model()
     write_model(model, tmp_path / "model")

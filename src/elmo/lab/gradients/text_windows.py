@@ -12,6 +12,7 @@ from elmo.lab.gradients.measured_network import MeasuredNetwork
 from elmo.lab.recurrent_layer import RecurrentState
 from elmo.lab.symbols import Ids, Symbols
 from elmo.lab.text_loss import predictions
+from elmo.progress import format_count
 
 # Steps that a window reads before its first measured step, to leave the zero state.
 WARM_UP = 100
@@ -67,9 +68,10 @@ class TextWindows:
         """
         available = len(stream.inputs)
         if available < n_steps:
+            length = format_count(stream.n_symbols, stream.unit.removesuffix("s"))
             raise InputError(
-                f"The text has only {stream.n_symbols:,} {stream.unit}, too few for {n_steps:,} "
-                "time steps. Use more text, or a smaller --steps."
+                f"The text has only {length}, too few for {n_steps:,} time steps. Use more text, "
+                "or a smaller --steps."
             )
         # In a short text, half of the other steps leave windows at different positions.
         warm_up = min(WARM_UP, (available - n_steps) // 2)

@@ -23,7 +23,7 @@ function decodeArray({ dtype, base64 }) {
 // has a contrast of at least 4.5 on all of them.
 const DIVERGING = {
   light: [[67, 147, 195], [255, 255, 255], [222, 108, 88]],
-  dark: [[38, 112, 190], [28, 31, 37], [196, 58, 58]],
+  dark: [[36, 104, 178], [28, 31, 37], [188, 54, 54]],
 };
 const PALETTE_CENTER = 127;
 

@@ -88,8 +88,6 @@ def find_units(
         )
 
     traces = read(loaded)
-    if not traces.values:
-        raise ConfigError(f"The model has no values of these kinds: {', '.join(chosen)}.")
     properties = _properties(traces, annotated.words, builtin, pattern, labels)
     found = [
         PropertyUnits(

@@ -77,7 +77,7 @@ def read_traces(
             its device.
 
     Raises:
-        ConfigError: An option is invalid.
+        ConfigError: An option is invalid, or the model has no values of these kinds.
         FormatError: The model cannot be read.
         InputError: The text is empty or cannot be read.
     """
@@ -89,13 +89,19 @@ def read_traces(
     loaded = model_of(model, device, network)
     content = text_of(text, loaded)
     if isinstance(loaded, RecurrentModel):
-        return symbol_traces(
+        traces = symbol_traces(
             loaded, content, kinds=chosen, max_positions=max_positions, n_guesses=n_guesses
         )
-    if isinstance(loaded, TrainedModel):
-        return encoder_traces(loaded, content, kinds=chosen, max_positions=max_positions)
-    units = ElmoUnits.load(loaded, device or default_device())
-    return units.traces(content, kinds=chosen, max_positions=max_positions, n_guesses=n_guesses)
+    elif isinstance(loaded, TrainedModel):
+        traces = encoder_traces(loaded, content, kinds=chosen, max_positions=max_positions)
+    else:
+        units = ElmoUnits.load(loaded, device or default_device())
+        traces = units.traces(
+            content, kinds=chosen, max_positions=max_positions, n_guesses=n_guesses
+        )
+    if not traces.values:
+        raise ConfigError(f"The model has no values of these kinds: {', '.join(chosen)}.")
+    return traces
 
 
 def model_of(
