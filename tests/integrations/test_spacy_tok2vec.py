@@ -1,5 +1,7 @@
 """Tests for training spaCy components on ELMo vectors."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import spacy
@@ -18,56 +20,14 @@ SENTENCES = [
     for who in ("he", "she", "it", "who", "they")
     for verb, tag in (("sees", "V"), ("near", "P"), ("robs", "V"), ("by", "P"))
 ]
-CONFIG = """
-[paths]
-train = null
-dev = null
-
-[system]
-seed = 1
-
-[nlp]
-lang = "en"
-pipeline = ["tok2vec", "tagger"]
-
-[components]
-
-[components.tok2vec]
-factory = "tok2vec"
-
-[components.tok2vec.model]
-@architectures = "elmo.Tok2Vec.v1"
-model = "small-en"
-trainable = false
-
-[components.tagger]
-factory = "tagger"
-
-[components.tagger.model]
-@architectures = "spacy.Tagger.v2"
-
-[components.tagger.model.tok2vec]
-@architectures = "spacy.Tok2VecListener.v1"
-width = 512
-
-[corpora]
-
-[corpora.train]
-@readers = "spacy.Corpus.v1"
-path = ${paths.train}
-
-[corpora.dev]
-@readers = "spacy.Corpus.v1"
-path = ${paths.dev}
-
-[training]
-max_steps = 60
-eval_frequency = 30
-
-[training.optimizer]
-@optimizers = "Adam.v1"
-learn_rate = 0.02
-"""
+# The config of the docs, for few steps.
+PAGE = (Path(__file__).parents[2] / "docs" / "spacy.md").read_text(encoding="utf-8")
+CONFIG = PAGE.split("```ini\n")[1].split("```")[0]
+FEW_STEPS = {
+    "training.max_steps": 60,
+    "training.eval_frequency": 30,
+    "training.optimizer.learn_rate": 0.02,
+}
 
 
 @pytest.fixture
@@ -83,6 +43,7 @@ def test_spacy_train_learns_a_tagger(docs, tiny_folder, tmp_path, trainable, cap
     (tmp_path / "base.cfg").write_text(CONFIG, encoding="utf-8")
     fill_config(tmp_path / "config.cfg", tmp_path / "base.cfg")
     overrides = {
+        **FEW_STEPS,
         "paths.train": str(tmp_path / "train.spacy"),
         "paths.dev": str(tmp_path / "train.spacy"),
         "components.tok2vec.model.model": model,

@@ -16,7 +16,7 @@ def add_hooks(doc: Doc) -> Doc:
     """Add the hooks to a document with vectors in `doc.tensor`, and return the document.
 
     The component `elmo` does this. spaCy does not store hooks: call it for documents that were read
-    from bytes or a `DocBin`, or that come from `nlp.pipe(..., n_process=2)`.
+    from bytes, or that come from `nlp.pipe(..., n_process=2)`.
     """
     for hooks, vector in (
         (doc.user_hooks, span_vector),
