@@ -16,10 +16,11 @@ function surprisal({ forward, backward }, direction) {
 }
 
 /*
- * Each mode has the path of its request and:
+ * Each mode has the path of its request, whether it has layers or needs a softmax, and:
  *   fields   fields of the request for sentences, the chosen word [sentence, position] and layers
  *   values   number of each word by sentence, if words are colored
- *   scale    value of the darkest color, and how it is called
+ *   scale    lowest and highest value of the color scale, and its name
+ *   format   text of a value
  *   python   lines of Python that print the answer `data`
  */
 const MODES = {
