@@ -96,10 +96,16 @@ def test_accepted_requests_are_computed_after_close(held):
     assert [future.result(10) for future in futures] == [[2 * n] for n in range(1, 20)]
 
 
+def test_worker_continues_after_an_error_of_the_report(held):
+    held.worker._report = lambda report: 1 / 0
+    held.gate.set()
+    assert [held.put(number).result(10) for number in (2, 3)] == [[4], [6]]
+
+
 def test_reports_have_words_and_waits_and_determine_the_rate(held):
     assert held.worker.words_per_second is None
     assert held.worker.seconds_of_queue == 0
-    held.put(30).result  # noqa: B018
+    held.put(30)
     held.gate.set()
     held.queue.close()
     assert held.worker.join(10)

@@ -140,6 +140,7 @@ def test_names_and_paths_never_reach_the_file_system(server, tmp_path):
     assert message.endswith("Available: tiny.")
     assert server.ask("/tasks/..%2f..%2fetc", 404, inputs=[])
     assert server.client.get("/../../etc/passwd").status_code == 404
+    assert server.client.get("/health/").status_code == 404  # no redirect
 
 
 def test_unknown_path_and_method_are_json_errors(server):

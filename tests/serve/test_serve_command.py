@@ -1,12 +1,21 @@
-"""Tests of the command `elmo serve`: missing packages and an occupied port."""
+"""Tests of the command `elmo serve` in this process."""
 
+import http.client
+import json
+import os
+import signal
 import socket
+import threading
+import time
+from functools import partial
 
 import pytest
+from server_app import make_model
 
 from elmo.config.serve import ServeConfig
-from elmo.errors import ConfigError, MissingExtra
-from elmo.serve import serve_command
+from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError, FormatError, MissingExtra
+from elmo.serve import http_server, serve_command
 from elmo.serve.http_server import open_listener
 
 
@@ -21,6 +30,69 @@ def test_occupied_port_is_one_clear_error():
         port = other.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port}: .*Set another --host or --port"):
             open_listener(ServeConfig(port=port))
+
+
+def ask(port):
+    """Send valid, malformed and late requests, and return the statuses."""
+    statuses = []
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    body, headers = json.dumps({"sentences": "a b"}), {"Content-Type": "application/json"}
+    for path, content in (("/embed", body), ("/embed", "{"), ("/nothing", " " * 100_000)):
+        connection.request("POST", path, content, headers)
+        answer = connection.getresponse()
+        answer.read()
+        statuses.append(answer.status)
+    connection.close()
+    for data in (b"malformed\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+            raw.sendall(data)
+            statuses.append(int(raw.recv(100)[9:12]))
+    return statuses
+
+
+def test_server_runs_until_sigterm_and_restores_signal_handlers(tmp_path, capsys):
+    ELMo(make_model()).save_pretrained(tmp_path / "model")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    statuses = []
+
+    def use():
+        try:
+            while not statuses:
+                try:
+                    statuses.extend(ask(port))
+                except ConnectionRefusedError:
+                    time.sleep(0.01)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    handler = signal.getsignal(signal.SIGTERM)
+    client = threading.Thread(target=use)
+    client.start()
+    config = ServeConfig(model=(f"tiny={tmp_path / 'model'}",), port=port, device="cpu")
+    result = serve_command.serve(config)
+    client.join()
+    assert statuses == [200, 400, 404, 400, 431]
+    assert result.n_unfinished == 0
+    assert signal.getsignal(signal.SIGTERM) is handler
+    printed = capsys.readouterr()
+    assert [json.loads(line)["status"] for line in printed.out.splitlines()] == [200, 400, 404]
+    assert printed.err == f"elmo serve: http://127.0.0.1:{port}\n"
+
+
+def test_server_ends_if_a_first_load_fails(tmp_path):
+    with pytest.raises(FormatError, match="absent"):
+        serve_command.serve(ServeConfig(model=(f"tiny={tmp_path / 'absent'}",), port=0))
+
+
+def test_open_server_without_token_is_warned_about(tmp_path, caplog, monkeypatch):
+    monkeypatch.delenv("ELMO_SERVE_TOKEN", raising=False)
+    local = partial(socket.create_server, ("127.0.0.1", 0))
+    monkeypatch.setattr(http_server, "open_listener", lambda config: local())
+    config = ServeConfig(model=(f"tiny={tmp_path / 'absent'}",), host="0.0.0.0")
+    with pytest.raises(FormatError):
+        serve_command.serve(config)
+    assert "Set --token-file" in caplog.text
 
 
 def test_summary_is_not_printed_into_the_access_log():

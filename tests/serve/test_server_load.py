@@ -13,9 +13,10 @@ from server_app import ServerApp
 
 from elmo.embed.embedder import ELMo
 from elmo.errors import InputError
+from elmo.semantics.substitutes import SubstituteQuery
 from elmo.serve.loaded_model import LoadedModel
 from elmo.serve.model_table import LoadFailed
-from elmo.serve.operations import EmbedWords
+from elmo.serve.operations import EmbedWords, FindSubstitutes, ScoreWords
 from elmo.serve.queued_request import QueuedRequest
 
 
@@ -241,6 +242,22 @@ def test_log_has_one_json_object_per_request_and_never_text():
     assert first["seconds"] >= first["queue_seconds"] >= 0
     assert (second["route"], second["status"], third["status"]) == ("other", 404, 422)
     assert "confidential" not in "".join(server.log)
+
+
+def test_positions_with_probabilities_count_by_the_size_of_the_softmax():
+    with ServerApp() as server:
+        model = server.state.table.models["tiny"].value()
+        n_lstm = sum(
+            weight.numel()
+            for name, weight in server.elmo.network.bilm.named_parameters()
+            if "_lstm." in name
+        )
+        # Ten words of 8 dimensions and their biases, in two directions.
+        assert model.softmax_cost == 1 + round(2 * 90 / n_lstm)
+        model.__dict__["softmax_cost"] = 4
+        assert ScoreWords(model).cost(["a", "b"]) == 16
+        assert FindSubstitutes(model).cost(SubstituteQuery(["a"], [0])) == 12
+        assert EmbedWords(model).cost(["a", "b"]) == 4
 
 
 def test_metrics_have_bounded_labels():

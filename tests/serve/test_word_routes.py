@@ -8,6 +8,7 @@ from conftest import random_model
 from server_app import SENTENCES, WORDS, ServerApp
 
 from elmo.embed.embedder import ELMo
+from elmo.errors import MissingExtra
 from elmo.semantics.word_scorer import WordScorer
 from elmo.serve.loaded_model import LoadedModel
 
@@ -30,6 +31,15 @@ def test_long_text_is_split_in_another_thread(server):
     text = "word " * 1000
     (sentence,) = server.ask("/tokenize", sentences=text)["sentences"]
     assert len(sentence["words"]) == 1000
+
+
+def test_missing_tokenizer_is_an_error_of_strings_only(server, monkeypatch):
+    def get(self):
+        raise MissingExtra("the tokenizer korean", "ko")
+
+    monkeypatch.setattr(ELMo, "tokenizer", property(get))
+    assert "The tokenizer of tiny is not installed" in server.error("/embed", 422, sentences="a")
+    assert server.ask("/tokenize", sentences=[["a"]])["sentences"] == [{"words": ["a"]}]
 
 
 def test_score_returns_log_probabilities(server):

@@ -70,7 +70,7 @@ def create_app(
         allow_headers=["Authorization", "Content-Type"],
         expose_headers=["X-Request-Id", "Retry-After"],
     )
-    return Starlette(
+    app = Starlette(
         routes=[
             Route(endpoint.path, EndpointApp(endpoint, state), methods=[endpoint.method])
             for endpoint in endpoints
@@ -89,6 +89,9 @@ def create_app(
         ],
         exception_handlers={HTTPException: _unknown_path},
     )
+    # A redirect would have the address that the client claims to have used.
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _unknown_path(request: Request, error: Exception) -> Response:

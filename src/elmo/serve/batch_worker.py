@@ -76,20 +76,25 @@ class BatchWorker:
 
     def _run(self) -> None:
         while (batch := self._queue.take(self._batch_words)) is not None:
-            started = time.monotonic()
-            waits = []
-            for part in batch.slices:
-                if part.request.started_at is None:
-                    part.request.started_at = started
-                    waits.append(started - part.request.queued_at)
-            self._compute(batch)
-            seconds = time.monotonic() - started
-            self._words = DECAY * self._words + batch.n_words
-            self._seconds = DECAY * self._seconds + seconds
-            operation = batch.operation
-            self._report(
-                BatchReport(operation.name, operation.subject, batch.n_words, seconds, waits)
-            )
+            try:
+                self._process(batch)
+            except Exception:  # the thread must go on
+                logger.exception("A batch could not be recorded.")
+
+    def _process(self, batch: Batch) -> None:
+        """Compute a batch and report it."""
+        started = time.monotonic()
+        waits = []
+        for part in batch.slices:
+            if part.request.started_at is None:
+                part.request.started_at = started
+                waits.append(started - part.request.queued_at)
+        self._compute(batch)
+        seconds = time.monotonic() - started
+        self._words = DECAY * self._words + batch.n_words
+        self._seconds = DECAY * self._seconds + seconds
+        operation = batch.operation
+        self._report(BatchReport(operation.name, operation.subject, batch.n_words, seconds, waits))
 
     def _compute(self, batch: Batch) -> None:
         """Compute a batch. If this fails, compute each slice alone."""

@@ -20,7 +20,7 @@ from elmo.serve.server_state import ServerState
 logger = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS = 30
-# Seconds to send what is left when all requests are answered or the time for them has passed.
+# Seconds to close connections after the time for accepted requests.
 CLOSING_SECONDS = 1
 
 
@@ -98,8 +98,11 @@ class HttpServer(uvicorn.Server):
             if n_active and time.monotonic() >= self._stop_until:
                 self.n_unfinished = n_active
                 logger.warning("%d requests were not finished in time.", n_active)
-            if not n_active or time.monotonic() >= self._stop_until:
+            rest = self._stop_until - time.monotonic()
+            if not n_active or rest <= 0:
                 self.should_exit = True
+                # Clients may still be reading their answers.
+                self.config.timeout_graceful_shutdown = max(CLOSING_SECONDS, int(rest))
         return await super().on_tick(counter)
 
     def _stop_if_failed(self, error: BaseException | None) -> None:

@@ -1,6 +1,7 @@
 """A model of the server: an ELMo with its word cache, in one precision."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import cast
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from elmo.config import Layers
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import EncodingRun
+from elmo.errors import MissingExtra
 from elmo.inference.word_cache import WordCache
 from elmo.kernels.device import move
 from elmo.semantics.word_scorer import WordScorer
@@ -38,12 +40,24 @@ class LoadedModel:
             move(elmo, device)
         model = cls(name, elmo.eval(), precision)
         model.encode(WARM_UP, "average")
+        # A missing tokenizer is an error of requests with text. Lists of words need none.
+        with suppress(MissingExtra):
+            elmo.tokenizer.words(" ".join(WARM_UP[0]))
         return model
 
     @cached_property
     def scorer(self) -> WordScorer:
         """Scorer of words; accessing it raises `ConfigError` if the model has no softmax."""
         return WordScorer(self.elmo, precision=self.precision, cache=self.cache)
+
+    @cached_property
+    def softmax_cost(self) -> int:
+        """Cost of a position with its probabilities, in positions without them."""
+        bilm, softmax = self.elmo.network.bilm, self.elmo.softmax()
+        lstms = (bilm.forward_lstm, bilm.backward_lstm)
+        n_lstm = sum(weight.numel() for lstm in lstms for weight in lstm.parameters())
+        n_softmax = sum(weight.numel() for weight in softmax.parameters()) if softmax else 0
+        return 1 + round(len(lstms) * n_softmax / n_lstm)
 
     def run(self, layers: str) -> EncodingRun:
         """Return the encoding run for layers, or raise `ConfigError` if the model has no such."""

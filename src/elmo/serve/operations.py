@@ -52,8 +52,8 @@ class ScoreWords(ModelOperation[Sequence[str], WordScores]):
     name: ClassVar[str] = "score"
 
     def cost(self, item: Sequence[str]) -> int:
-        """Return the number of positions of a sentence."""
-        return len(item) + N_BOUNDARIES
+        """Return the number of positions that take as long without a softmax."""
+        return (len(item) + N_BOUNDARIES) * self.model.softmax_cost
 
     def run(self, items: Sequence[Sequence[str]]) -> list[WordScores]:
         """Return the scores of each sentence."""
@@ -67,8 +67,8 @@ class FindSubstitutes(ModelOperation[SubstituteQuery, list[list[Substitute]]]):
     name: ClassVar[str] = "substitutes"
 
     def cost(self, item: SubstituteQuery) -> int:
-        """Return the number of positions of a sentence."""
-        return len(item.words) + N_BOUNDARIES
+        """Return the number of positions that take as long without a softmax."""
+        return (len(item.words) + N_BOUNDARIES) * self.model.softmax_cost
 
     def run(self, items: Sequence[SubstituteQuery]) -> list[list[list[Substitute]]]:
         """Return the substitutes at each position of each sentence."""
