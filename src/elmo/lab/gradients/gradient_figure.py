@@ -36,7 +36,7 @@ def draw_gradients(flow: "GradientFlow", path: Path) -> Path:
     except ImportError:
         raise ConfigError(f"--png needs matplotlib: {install_command('train')}") from None
     n_rows = (len(flow.panels) + 1) // 2
-    figure = Figure(figsize=(13, 3.6 * n_rows), dpi=75, layout="constrained")
+    figure = Figure(figsize=(11, 3.4 * n_rows), dpi=80, layout="constrained")
     FigureCanvasAgg(figure)
     plots = figure.subplots(n_rows, 2, sharex=True, squeeze=False).flatten()
     for plot in plots[len(flow.panels) :]:
@@ -69,6 +69,8 @@ def _draw_panel(plot: "Axes", flow: "GradientFlow", title: str) -> None:
     plot.set_ylim(low, high)
     plot.set_title(title)
     plot.set_xlabel("steps back (k)")
+    # The upper plots of a shared axis have no numbers otherwise.
+    plot.tick_params(labelbottom=True)
     plot.set_ylabel("gradient norm relative to k = 0")
     plot.grid(alpha=0.25)
     plot.spines[["top", "right"]].set_visible(False)
