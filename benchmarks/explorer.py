@@ -19,7 +19,7 @@ import numpy as np
 from machine import describe
 
 from elmo.lab.explorer.explore import explorer_page
-from elmo.lab.units.traces import KINDS, Track, UnitTraces
+from elmo.lab.units.traces import GATES, KINDS, Track, UnitTraces
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 from headless_browser import headless_browser
@@ -78,7 +78,8 @@ def random_page(folder: Path) -> Path:
     for layer in range(2):
         for kind in KINDS[:6]:
             steps = generator.normal(size=(N_POSITIONS, N_UNITS)).cumsum(axis=0)
-            values[Track(layer, "forward", kind)] = np.sin(steps / 3).astype(np.float32)
+            waves = np.sin(steps / 3).astype(np.float32)
+            values[Track(layer, "forward", kind)] = (waves + 1) / 2 if kind in GATES else waves
     guesses = (tuple((piece, 0.2) for piece in "etaoi"),) * N_POSITIONS
     surprisal = np.ones(N_POSITIONS, dtype=np.float32)
     traces = UnitTraces(pieces, "characters", values, surprisal, guesses)
