@@ -23,6 +23,7 @@ CASES = [
     ("single-quotes", "the dogs' bone", "              "),
     ("brackets", "f(a[1])x)", " =====   "),
     ("bracket-depth", "f(a[1])x)(", "0112210001"),
+    ("bracket-depth", "{ :-( } [c) d]", "11112200111110"),
     ("block-depth", 'a{"{"/*{*/{(}}', "01111111112210"),
     ("if", "if (f(x)) y(z); elif (a)", "   =====                "),
     ("if", 'if(")" || /* ) */ b) c', "  =================   "),

@@ -8,7 +8,7 @@ quotes, a closing one is not.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -21,7 +21,8 @@ PropertyValues = NDArray[np.bool_] | NDArray[np.float32]
 
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _SINGLE_QUOTE = re.compile(r"(?P<open>(?<!\w)'(?=\w)|\u2018)|(?P<close>(?<=\S)['\u2019](?!\w))")
-_BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
+# Opening bracket of each closing one.
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,21 @@ def single_quotes(text: str) -> PropertyValues:
 
 
 def bracket_depth(text: str) -> PropertyValues:
-    """Return the number of open brackets; a closing one without an opening one is ignored."""
-    steps = (_BRACKETS.get(character, 0) for character in text)
-    depths = accumulate(steps, lambda depth, step: max(0, depth + step), initial=0)
-    return np.fromiter(depths, dtype=np.float32, count=len(text) + 1)[1:]
+    """Return the number of open brackets.
+
+    A closing bracket also closes the unclosed ones after its opening bracket, such as one in a
+    smiley. Without an opening bracket of its type it is ignored.
+    """
+    depths = np.zeros(len(text), dtype=np.float32)
+    is_open: list[str] = []
+    for position, character in enumerate(text):
+        if character in _BRACKETS.values():
+            is_open.append(character)
+        elif (opening := _BRACKETS.get(character)) in is_open:
+            while is_open.pop() != opening:
+                pass
+        depths[position] = len(is_open)
+    return depths
 
 
 def brackets(text: str) -> PropertyValues:
