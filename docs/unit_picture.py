@@ -2,13 +2,14 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 import numpy as np
 
 from elmo.lab.units.traces import GATES, Track, UnitTraces
+from elmo.lab.units.unit_search import Sign
 
 # Colors of -1, 0 and 1, those of the light theme of the pages (src/elmo/lab/pages/common.js).
 LOW, MIDDLE, HIGH = (67, 147, 195), (255, 255, 255), (222, 108, 88)
@@ -18,6 +19,8 @@ MONO = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 CHARACTER, LINE, MARGIN, HEADER = 8, 20, 16, 64
 COLUMNS, TAB = 84, 4
 LEGEND = 120
+# Height of the line below marked pieces.
+MARK = 2
 # Share of the absolute values that the color scale covers.
 COVERED = 0.99
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -33,12 +36,14 @@ class Box:
         columns: Width in columns.
         text: Its visible text.
         color: Background as `#rrggbb`.
+        is_marked: Whether it is underlined.
     """
 
     column: int
     columns: int
     text: str
     color: str
+    is_marked: bool
 
 
 def diverging_color(value: float) -> str:
@@ -48,22 +53,39 @@ def diverging_color(value: float) -> str:
     return "#" + "".join(f"{part:02x}" for part in rgb)
 
 
-def unit_picture(traces: UnitTraces, track: Track, unit: int, subtitle: str = "") -> str:
-    """Return the text of traces, colored by a unit, as SVG.
+def unit_picture(
+    traces: UnitTraces,
+    track: Track,
+    unit: int,
+    subtitle: str = "",
+    *,
+    sign: Sign = 1,
+    marked: Sequence[bool] = (),
+) -> str:
+    """Return the text of traces, colored by a unit, as SVG. The color of a cell is its tanh.
 
     Args:
         traces: Traces of a short text: every position is drawn.
         track: Layer, direction and kind of value.
         unit: Number of the unit.
         subtitle: Text below the name of the unit.
+        sign: 1: high values are red. -1: low values are red, for units that are low where a
+            property holds.
+        marked: Whether each position is underlined. Default: none.
     """
     values = traces.values[track][:, unit].astype(float)
+    name = str(track)
+    if track.kind == "cell":
+        # The hidden state sees the cell through tanh, which is flat beyond 2.
+        values, name = np.tanh(values), f"tanh of {name}"
     if track.kind in GATES:
         low, high, scaled = 0.0, 1.0, 2 * values - 1
     else:
         high = float(np.quantile(np.abs(values), COVERED)) or 1.0
         low, scaled = -high, values / high
-    lines = list(_lines(traces, [diverging_color(value) for value in scaled.tolist()]))
+    left_end, right_end = (low, high) if sign > 0 else (high, low)
+    colors = [diverging_color(value) for value in (sign * scaled).tolist()]
+    lines = list(_lines(traces, colors, marked or [False] * len(traces)))
     width = 2 * MARGIN + COLUMNS * CHARACTER
     height = HEADER + len(lines) * LINE + MARGIN
     drawn = "\n".join(_line_svg(line, HEADER + i * LINE) for i, line in enumerate(lines))
@@ -79,11 +101,11 @@ def unit_picture(traces: UnitTraces, track: Track, unit: int, subtitle: str = ""
         f'<rect width="{width}" height="{height}" fill="#fff"/>\n'
         f'<g font-family="{SANS}" font-size="12" fill="{QUIET}">'
         f'<text x="{MARGIN}" y="24" font-size="14" font-weight="600" fill="{INK}">'
-        f"Unit {unit}: {_xml(str(track))}</text>"
+        f"Unit {unit}: {_xml(name)}</text>"
         f'<text x="{MARGIN}" y="44">{_xml(subtitle)}</text>'
         f'<rect x="{right - LEGEND}" y="14" width="{LEGEND}" height="10" fill="url(#scale)" '
-        f'stroke="#d9dee5"/><text x="{right - LEGEND}" y="40">{low:.2f}</text>'
-        f'<text x="{right}" y="40" text-anchor="end">{high:.2f}</text></g>\n'
+        f'stroke="#d9dee5"/><text x="{right - LEGEND}" y="40">{left_end:.2f}</text>'
+        f'<text x="{right}" y="40" text-anchor="end">{right_end:.2f}</text></g>\n'
         f'<g font-family="{MONO}" font-size="13" fill="{INK}">\n{drawn}\n</g></svg>\n'
     )
 
@@ -101,12 +123,17 @@ def _columns(text: str) -> int:
     )
 
 
-def _lines(traces: UnitTraces, colors: list[str]) -> Iterator[list[Box]]:
+def _lines(
+    traces: UnitTraces, colors: Sequence[str], marked: Sequence[bool]
+) -> Iterator[list[Box]]:
     """Yield the boxes of each line; lines are broken at line breaks and after `COLUMNS`."""
     gap = int(traces.unit == "words")
     line: list[Box] = []
     column = 0
-    for piece, color in zip(traces.pieces, colors, strict=True):
+    positions = traces.positions.tolist()
+    for position, piece, color, is_marked in zip(
+        positions, traces.pieces, colors, marked, strict=True
+    ):
         is_break = piece == "\n"
         # The value after a line break is drawn as an empty box at the end of its line.
         text = "" if is_break else piece
@@ -118,9 +145,9 @@ def _lines(traces: UnitTraces, colors: list[str]) -> Iterator[list[Box]]:
             line, column = [], 0
         # The end of a line of words has no box.
         if not (is_break and gap):
-            line.append(Box(column, columns, text, color))
+            line.append(Box(column, columns, text, color, is_marked))
         column += columns + gap
-        if is_break:
+        if is_break or position in traces.line_ends:
             yield line
             line, column = [], 0
     if line:
@@ -145,6 +172,9 @@ def _line_svg(line: list[Box], y: int) -> str:
         if width:
             x = right - x - width if is_rtl else left + x
             drawn.append(f'<path fill="{box.color}" d="M{x} {y}h{width}v{LINE}h-{width}z"/>')
+            if box.is_marked:
+                y_mark = y + LINE - MARK
+                drawn.append(f'<path fill="{INK}" d="M{x} {y_mark}h{width}v{MARK}h-{width}z"/>')
         text += " " * (box.column - column) + box.text
         column = box.column + _columns(box.text)
     if text.strip():

@@ -9,17 +9,18 @@ import numpy as np
 from elmo.lab.units.traces import Track, UnitTraces
 
 sys.path.append(str(Path(__file__).parents[2] / "docs"))
-from unit_picture import CHARACTER, COLUMNS, MARGIN, diverging_color, unit_picture
+from unit_picture import CHARACTER, COLUMNS, INK, MARGIN, diverging_color, unit_picture
 
 CELL = Track(0, "forward", "cell")
+HIDDEN = Track(0, "forward", "hidden")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(pieces, values, unit="characters", track=CELL):
+def drawn(pieces, values, unit="characters", track=HIDDEN, **options):
     """Return the picture of one unit as XML."""
     array = np.array(values, dtype=np.float32)[:, None]
     traces = UnitTraces(tuple(pieces), unit, {track: array})
-    return ElementTree.fromstring(unit_picture(traces, track, 0, "<score> & more"))
+    return ElementTree.fromstring(unit_picture(traces, track, 0, "<score> & more", **options))
 
 
 def lines(svg):
@@ -61,6 +62,30 @@ def test_gates_are_blue_at_0_and_red_at_1():
     gate = Track(0, "forward", "forget")
     colors = [color for _, _, color in boxes(drawn("abc", [0, 0.5, 1], track=gate))]
     assert colors == ["#4393c3", "#ffffff", "#de6c58"]
+
+
+def test_color_of_a_cell_is_its_tanh():
+    svg = drawn("abc", [-20, 1, 20], track=CELL)
+    assert [color for _, _, color in boxes(svg)] == [
+        "#4393c3",
+        diverging_color(np.tanh(1)),
+        "#de6c58",
+    ]
+    assert any(text.text == "Unit 0: tanh of layer 0 cell" for text in svg.iter(f"{SVG}text"))
+
+
+def test_negative_sign_makes_low_values_red():
+    svg = drawn("abc", [-2, 0, 2], sign=-1)
+    assert [color for _, _, color in boxes(svg)] == ["#de6c58", "#ffffff", "#4393c3"]
+    assert [text.text for text in svg.iter(f"{SVG}text")][2:4] == ["2.00", "-2.00"]
+
+
+def test_marked_positions_are_underlined():
+    below = [(left, width) for left, width, color in boxes(drawn("abc", [1, 1, 1])) if color == INK]
+    assert below == []
+    svg = drawn("abc", [1, 1, 1], marked=[False, True, False])
+    below = [(left, width) for left, width, color in boxes(svg) if color == INK]
+    assert below == [(MARGIN + CHARACTER, CHARACTER)]
 
 
 def test_unit_of_zeros_is_white():
