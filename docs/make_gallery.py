@@ -25,7 +25,7 @@ from elmo.lab.units.text_properties import PROPERTIES
 from elmo.lab.units.traces import UnitTraces
 
 IMAGES = Path(__file__).parent / "images"
-# The drawn part of War and Peace: its begin, in the second half of the held-out text, and length.
+# The drawn part of War and Peace, which the search does not read: its begin and length.
 DIALOGUE, N_DRAWN = '"How sweet!" said Countess Mary', 676
 # Written for the picture, so that no source code of others is copied into the documentation.
 C_SOURCE = """\
