@@ -32,6 +32,11 @@ def test_occupied_port_is_one_clear_error():
             open_listener(ServeConfig(port=port))
 
 
+def test_listener_names_its_protocol_so_that_answers_are_not_delayed():
+    with open_listener(ServeConfig(port=0)) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
+
+
 def ask(port):
     """Send valid, malformed and late requests, and return the statuses."""
     statuses = []
