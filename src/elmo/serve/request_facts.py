@@ -1,11 +1,15 @@
 """What the log and the metrics record about a request; none of it is text of the request."""
 
 from dataclasses import dataclass, field
+from itertools import count
 from uuid import uuid4
 
 from starlette.types import Scope
 
 _KEY = "elmo-facts"
+# A random number for each request would be a system call, which gives way to the worker.
+_PREFIX = uuid4().hex[:12]
+_NUMBERS = count(1)
 
 
 @dataclass
@@ -14,7 +18,7 @@ class RequestFacts:
 
     Attributes:
         host: Address of the client.
-        id: Random id, which the answer has in the header X-Request-Id.
+        id: Unique id, which the answer has in the header X-Request-Id.
         route: Pattern of the path; "other" for an unknown path.
         subject: Name of the model or task.
         n_sentences: Number of sentences or other items.
@@ -23,7 +27,7 @@ class RequestFacts:
     """
 
     host: str
-    id: str = field(default_factory=lambda: uuid4().hex)
+    id: str = field(default_factory=lambda: f"{_PREFIX}-{next(_NUMBERS)}")
     route: str = "other"
     subject: str | None = None
     n_sentences: int | None = None
