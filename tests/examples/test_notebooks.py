@@ -27,6 +27,7 @@ PRINTED = {
     "language_models": ["> this model", " nats"],
     "migrate_from_allennlp": ["difference to AllenNLP after a reset: 0.00000"],
     "quickstart": ["[[1.   0.75 0.53 0.61]"],
+    "serve_and_query": ["ready: True", "[True, True]", "422 sentences[1][1]", "exit status 0"],
     "spacy_pipeline": ["[('bank', 'RIVER')] The women", "[('bank', 'MONEY')] My uncle"],
     "train_on_your_own_corpus": ["layer 0: same 1.00, different 1.00", "tuned"],
 }
@@ -61,8 +62,12 @@ def test_all_cells_run(notebook, tmp_path, monkeypatch, capsys, without_display)
         assert sum(before in source for source in sources) == 1
         sources = [source.replace(before, after) for source in sources]
     names = {}
-    for source in sources:
-        exec(compile(source, str(notebook), "exec"), names)
+    try:
+        for source in sources:
+            exec(compile(source, str(notebook), "exec"), names)
+    finally:
+        if "server" in names:  # of a notebook that failed before it stopped the server
+            names["server"].kill()
     printed = capsys.readouterr().out
     for text in PRINTED[notebook.stem]:
         assert text in printed
