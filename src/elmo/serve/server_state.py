@@ -10,6 +10,7 @@ from elmo.serve.fair_queue import FairQueue
 from elmo.serve.held_memory import HeldMemory
 from elmo.serve.model_table import ModelTable
 from elmo.serve.server_metrics import ServerMetrics
+from elmo.serve.vector_formats import AnswerTurns
 
 
 class ServerState:
@@ -20,6 +21,7 @@ class ServerState:
         n_active: Number of requests in progress.
         tokenizing: Thread that splits long texts.
         example_words: Words of the example sentences by model and layers, on first use.
+        turns: Turns of answers with vectors.
     """
 
     def __init__(self, config: ServeConfig, table: ModelTable) -> None:
@@ -33,6 +35,7 @@ class ServerState:
         self.memory = HeldMemory(config.max_held_mb * 2**20)
         self.tokenizing = ThreadPoolExecutor(1, "tokenize")
         self.example_words: dict[tuple[str, str], ExampleWords] = {}
+        self.turns = AnswerTurns()
         self.is_stopping = False
         self.n_active = 0
         self.metrics.watch(

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -16,9 +16,26 @@ VectorFormat = Literal["json", "base64"]
 Vectors = NDArray[np.float32]
 
 SAFETENSORS = "application/octet-stream"
-# Longer answers are sent part by part, and other requests are served in between.
+# Longer answers are sent part by part.
 MAX_WHOLE_VALUES = 65_536
 _LENGTH_BYTES = 8
+
+
+class AnswerTurns:
+    """Turns of answers: between two parts, of any answers, the event loop looks for requests.
+
+    The answers to a batch are ready at once. Without turns, a new request, even if it is to be
+    rejected, would wait until all of them are encoded.
+    """
+
+    def __init__(self) -> None:
+        """Create turns for the answers of a server."""
+        self._lock = asyncio.Lock()
+
+    async def next(self) -> None:
+        """Wait for the next turn."""
+        async with self._lock:
+            await asyncio.sleep(0)
 
 
 class VectorAnswer:
@@ -28,6 +45,7 @@ class VectorAnswer:
         self,
         parts: Iterator[bytes | memoryview],
         media_type: str,
+        turns: AnswerTurns,
         *,
         is_short: bool,
         n_bytes: int | None = None,
@@ -37,34 +55,39 @@ class VectorAnswer:
         Args:
             parts: Parts of the body.
             media_type: Type of the body.
+            turns: Turns of all answers.
             is_short: Whether to join the parts first.
             n_bytes: Length of the body, if it is known.
         """
-        self._parts = parts
-        if is_short:
-            body = b"".join(parts)
-            self._parts, n_bytes = iter([body]), len(body)
-        self._headers = [(b"content-type", media_type.encode())]
-        if n_bytes is not None:
-            self._headers.append((b"content-length", str(n_bytes).encode()))
+        self._parts, self._media_type, self._turns = parts, media_type, turns
+        self._is_short, self._n_bytes = is_short, n_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
-        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-        async for part in self._with_pauses():
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _with_pauses(self) -> AsyncIterator[bytes | memoryview]:
+        await self._turns.next()
+        if self._is_short:
+            body = b"".join(self._parts)
+            await self._start(send, len(body))
+            await send({"type": "http.response.body", "body": body})
+            return
+        await self._start(send, self._n_bytes)
         for part in self._parts:
-            yield part
-            await asyncio.sleep(0)
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            await self._turns.next()
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _start(self, send: Send, n_bytes: int | None) -> None:
+        headers = [(b"content-type", self._media_type.encode())]
+        if n_bytes is not None:
+            headers.append((b"content-length", str(n_bytes).encode()))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
 def json_answer(
     head: Mapping[str, object],
     items: Sequence[dict[str, object]],
     vectors: Sequence[Vectors],
+    turns: AnswerTurns,
     *,
     name: str,
     encode: Callable[[Vectors], object],
@@ -76,6 +99,7 @@ def json_answer(
         head: Fields before the list, at least one.
         items: Fields of each item.
         vectors: Vectors of each item.
+        turns: Turns of all answers.
         name: Name of the field with the vectors.
         encode: `as_numbers`, `as_array_record` or `as_base64`.
         list_name: Name of the field with the list.
@@ -91,7 +115,7 @@ def json_answer(
         yield b"]}"
 
     is_short = sum(values.size for values in vectors) <= MAX_WHOLE_VALUES
-    return VectorAnswer(parts(), "application/json", is_short=is_short)
+    return VectorAnswer(parts(), "application/json", turns, is_short=is_short)
 
 
 def as_numbers(vectors: Vectors) -> object:
@@ -109,12 +133,15 @@ def as_base64(vectors: Vectors) -> object:
     return base64.b64encode(vectors.astype("<f4", copy=False).tobytes()).decode("ascii")
 
 
-def safetensors_answer(vectors: Sequence[Vectors], metadata: Mapping[str, object]) -> VectorAnswer:
+def safetensors_answer(
+    vectors: Sequence[Vectors], metadata: Mapping[str, object], turns: AnswerTurns
+) -> VectorAnswer:
     """Return a safetensors file with the arrays "0", "1", ..., without copying them.
 
     Args:
         vectors: The arrays.
         metadata: Metadata of the file. Values that are not strings are written as JSON.
+        turns: Turns of all answers.
     """
     header: dict[str, object] = {
         "__metadata__": {
@@ -141,6 +168,7 @@ def safetensors_answer(vectors: Sequence[Vectors], metadata: Mapping[str, object
     return VectorAnswer(
         parts(),
         SAFETENSORS,
+        turns,
         is_short=position <= 4 * MAX_WHOLE_VALUES,
         n_bytes=_LENGTH_BYTES + len(text) + position,
     )

@@ -50,11 +50,14 @@ async def embed(call: ApiCall) -> ASGIApp:
         vectors, name = pooled(vectors, pooling), "vector"
     head = {"model": model.name, "layers": layers, "pooling": pooling, "dimension": dim}
     if call.request.headers.get("accept", "").partition(";")[0].strip() == SAFETENSORS:
-        metadata = {key: value for key, value in head.items() if value is not None}
-        return safetensors_answer(vectors, {**metadata, "sentences": list(map(to_json, sentences))})
+        metadata: dict[str, object] = {
+            key: value for key, value in head.items() if value is not None
+        }
+        metadata["sentences"] = list(map(to_json, sentences))
+        return safetensors_answer(vectors, metadata, call.state.turns)
     encode = as_numbers if encoding == "json" else as_array_record
     items = [to_json(sentence) for sentence in sentences]
-    return json_answer(head, items, vectors, name=name, encode=encode)
+    return json_answer(head, items, vectors, call.state.turns, name=name, encode=encode)
 
 
 def pooled(vectors: Sequence[Vectors], pooling: str) -> list[Vectors]:

@@ -49,7 +49,15 @@ async def openai_embeddings(call: ApiCall) -> ASGIApp:
     items: list[dict[str, object]] = [
         {"object": "embedding", "index": number} for number in range(len(vectors))
     ]
-    return json_answer(head, items, vectors, name="embedding", encode=encode, list_name="data")
+    return json_answer(
+        head,
+        items,
+        vectors,
+        call.state.turns,
+        name="embedding",
+        encode=encode,
+        list_name="data",
+    )
 
 
 async def openai_models(call: ApiCall) -> ASGIApp:
