@@ -1,5 +1,6 @@
 """Tests of the queue: limits, turns, slices, and cancellation, without HTTP."""
 
+import contextlib
 from collections import Counter
 
 import pytest
@@ -74,6 +75,34 @@ def test_request_that_does_not_fit_is_the_first_of_the_next_batch():
     assert [part.request for part in queue.take(20).slices] == [first, small]
     put(queue, [5], "a")
     assert queue.take(20).slices[0].request is big
+
+
+def test_request_that_is_shorter_than_a_turn_is_not_split_between_batches():
+    queue = make_queue()
+    first, second, third = (put(queue, [3, 3]) for _ in range(3))
+    assert taken(queue.take(10)) == [(first, [3, 3])]
+    assert taken(queue.take(10)) == [(second, [3, 3])]
+    assert taken(queue.take(10)) == [(third, [3, 3])]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.integers(1, 10), min_size=1, max_size=60), st.integers(10, 40))
+def test_wait_is_at_most_what_was_queued_before_and_one_batch(costs, max_words):
+    queue = make_queue(max_words=100, max_requests=1000)
+    requests, passed, waiting = {}, 0, iter(costs)
+    is_over = False
+    while not is_over or queue.n_requests:
+        while not is_over and not queue.is_full:
+            cost = next(waiting, None)
+            is_over = cost is None
+            if not is_over:
+                before = queue.n_words
+                with contextlib.suppress(QueueFull):
+                    requests[put(queue, [cost])] = passed + before + cost + max_words
+        if queue.n_requests:
+            batch = queue.take(max_words)
+            passed += batch.n_words
+            assert all(passed <= requests[part.request] for part in batch.slices)
 
 
 def test_batch_has_one_operation_and_others_keep_their_turn():

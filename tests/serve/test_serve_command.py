@@ -1,6 +1,5 @@
 """Tests of the command `elmo serve` in this process."""
 
-import gc
 import http.client
 import json
 import os
@@ -36,13 +35,6 @@ def test_occupied_port_is_one_clear_error():
 def test_listener_names_its_protocol_so_that_answers_are_not_delayed():
     with open_listener(ServeConfig(port=0)) as listener:
         assert listener.proto == socket.IPPROTO_TCP
-
-
-@pytest.fixture(autouse=True)
-def unfreeze():
-    """Undo `gc.freeze` of the server."""
-    yield
-    gc.unfreeze()
 
 
 def ask(port):

@@ -162,17 +162,17 @@ class FairQueue:
         return None
 
     def _stop(self, request: AnyRequest, max_words: int, is_first: bool) -> int:
-        """Return the end of the slice that a request can contribute to a batch."""
-        stop, n_words = request.next_item, 0
-        limit = min(max_words, self._slice_words)
-        while stop < len(request.items):
+        """Return the end of the slice that a request can contribute to a batch.
+
+        A slice is not cut to fit, because the rest of the request would wait for another turn.
+        """
+        limit = min(self._slice_words, max_words) if is_first else self._slice_words
+        stop = request.next_item + 1  # an item can be longer than a slice
+        n_words = request.costs[request.next_item]
+        while stop < len(request.items) and n_words + request.costs[stop] <= limit:
             n_words += request.costs[stop]
-            # An item can be longer than a slice, and the first of a batch longer than a batch.
-            is_alone = stop == request.next_item and (is_first or n_words <= max_words)
-            if n_words > limit and not is_alone:
-                break
             stop += 1
-        return stop
+        return stop if is_first or n_words <= max_words else request.next_item
 
     def _remove(self, request: AnyRequest) -> None:
         """Remove the rest of a request, if it is still in the queue."""
