@@ -61,8 +61,8 @@ def test_help_of_every_command_shows_examples_and_all_fields():
 def test_help_lists_commands_in_order_of_use_on_one_line_each():
     listed = elmo("--help").output.split("Commands:\n")[1].splitlines()
     assert [line.split()[0] for line in listed] == [
-        *("demo", "embed", "download", "info", "convert", "task", "lm", "explore", "gradients"),
-        "find-units",
+        *("demo", "embed", "download", "info", "convert", "serve", "task", "lm", "explore"),
+        *("gradients", "find-units"),
         *("vocab", "prepare", "pretrain", "finetune", "evaluate"),
     ]
     assert all(line.endswith(".") and not line.endswith("...") for line in listed)

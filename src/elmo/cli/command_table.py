@@ -77,7 +77,6 @@ COMMANDS = {
         is_native=True,
         example="elmo embed {} vectors.h5",
     ),
-    "serve": Command(ServeConfig, "elmo.serve.serve_command:serve", is_native=True),
     "download": Command(
         DownloadConfig, "elmo.formats.download_model:download", ("name",), shows_threads=False
     ),
@@ -89,6 +88,7 @@ COMMANDS = {
         shows_threads=False,
         example="elmo convert {} my-elmo",
     ),
+    "serve": Command(ServeConfig, "elmo.serve.serve_command:serve", is_native=True),
     "task fit": Command(
         TaskConfig,
         "elmo.tasks.training.fit:fit",

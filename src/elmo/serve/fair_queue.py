@@ -108,7 +108,9 @@ class FairQueue:
         """Wait for requests and remove a batch of at most `max_words` positions, or one item.
 
         Returns None after `close` when the queue is empty. The batch has the operation of the
-        request whose turn it is. Requests that cannot take part keep their turn.
+        request whose turn it is. It ends before the first slice that does not fit, so that no
+        request waits for more than the queue before it and one batch. Requests with other
+        operations keep their turn.
         """
         with self._condition:
             while not self._hosts:
@@ -116,14 +118,15 @@ class FairQueue:
                     return None
                 self._condition.wait()
             batch = Batch(next(iter(self._hosts.values()))[0].operation, [])
-            has_progress = True
-            while has_progress:
-                has_progress = False
-                for host in list(self._hosts):
-                    rest = max_words - batch.n_words
-                    if part := self._turn_of(host, batch.operation, rest, not batch.slices):
-                        batch.slices.append(part)
-                        has_progress = True
+            while hosts := [host for host in self._hosts if self._next_of(host, batch.operation)]:
+                for host in hosts:
+                    request = self._next_of(host, batch.operation)
+                    assert request is not None
+                    part = self._next_slice(request, max_words)
+                    if batch.slices and batch.n_words + part.n_words > max_words:
+                        return batch
+                    self._take_slice(host, part)
+                    batch.slices.append(part)
             return batch
 
     def close(self) -> None:
@@ -132,47 +135,34 @@ class FairQueue:
             self._is_closed = True
             self._condition.notify_all()
 
-    def _turn_of(
-        self, host: str, operation: Operation[object, object], max_words: int, is_first: bool
-    ) -> Slice | None:
-        """Remove a slice of the next request of a host that fits into a batch; None if none does.
+    def _next_of(self, host: str, operation: Operation[object, object]) -> AnyRequest | None:
+        """Return the next request of a host with an operation; None if there is none."""
+        requests = self._hosts.get(host, ())
+        return next((each for each in requests if each.operation == operation), None)
 
-        The first slice of a batch has at least one item.
-        """
-        requests = self._hosts[host]
-        for number, request in enumerate(requests):
-            if request.operation != operation:
-                continue
-            stop = self._stop(request, max_words, is_first)
-            if stop == request.next_item:
-                continue
-            part = Slice(request, request.next_item, stop)
-            request.next_item = stop
-            self.n_words -= part.n_words
-            del requests[number]
-            if request.is_taken:
-                self.n_requests -= 1
-            else:
-                requests.append(request)
-            if requests:
-                self._hosts.move_to_end(host)
-            else:
-                del self._hosts[host]
-            return part
-        return None
-
-    def _stop(self, request: AnyRequest, max_words: int, is_first: bool) -> int:
-        """Return the end of the slice that a request can contribute to a batch.
-
-        A slice is not cut to fit, because the rest of the request would wait for another turn.
-        """
-        limit = min(self._slice_words, max_words) if is_first else self._slice_words
-        stop = request.next_item + 1  # an item can be longer than a slice
-        n_words = request.costs[request.next_item]
+    def _next_slice(self, request: AnyRequest, max_words: int) -> Slice:
+        """Return what a request contributes in one turn: items of a slice, or a longer item."""
+        limit = min(self._slice_words, max_words)
+        stop, n_words = request.next_item + 1, request.costs[request.next_item]
         while stop < len(request.items) and n_words + request.costs[stop] <= limit:
             n_words += request.costs[stop]
             stop += 1
-        return stop if is_first or n_words <= max_words else request.next_item
+        return Slice(request, request.next_item, stop)
+
+    def _take_slice(self, host: str, part: Slice) -> None:
+        """Remove a slice, and move the rest of its request and its host to the end."""
+        request, requests = part.request, self._hosts[host]
+        request.next_item = part.stop
+        self.n_words -= part.n_words
+        requests.remove(request)
+        if request.is_taken:
+            self.n_requests -= 1
+        else:
+            requests.append(request)
+        if requests:
+            self._hosts.move_to_end(host)
+        else:
+            del self._hosts[host]
 
     def _remove(self, request: AnyRequest) -> None:
         """Remove the rest of a request, if it is still in the queue."""
