@@ -105,14 +105,29 @@ def test_failed_batch_is_passed_to_the_error_handler(pipeline, monkeypatch):
 def test_saved_pipeline_contains_the_name_of_the_model_only(pipeline, tiny_folder, tmp_path):
     nlp = pipeline(layers="top")
     nlp.to_disk(tmp_path / "nlp")
-    saved = {path.name for path in (tmp_path / "nlp").rglob("*")}
-    assert not any("elmo" in name for name in saved)
+    assert (tmp_path / "nlp" / "elmo").stat().st_size < 1000
     loaded = spacy.load(tmp_path / "nlp")
     component = loaded.get_pipe("elmo")
     assert (component.model, component.layers) == (str(tiny_folder), "top")
     assert (loaded(TEXTS[0]).tensor == nlp(TEXTS[0]).tensor).all()
     other = spacy.load(tmp_path / "nlp", config={"components.elmo.layers": "0"})
     assert (other(TEXTS[0]).tensor != nlp(TEXTS[0]).tensor).any()
+
+
+@pytest.mark.parametrize("way", ["disk", "bytes"])
+def test_component_reads_saved_settings_that_were_not_given(pipeline, tiny_folder, tmp_path, way):
+    saved = pipeline(layers="top", keep_layers=False)
+    saved.to_disk(tmp_path / "nlp")
+    for given, expected in (({}, "top"), ({"layers": "0"}, "0")):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("elmo", config=given)
+        if way == "disk":
+            nlp.from_disk(tmp_path / "nlp")
+        else:
+            nlp.from_bytes(saved.to_bytes())
+        component = nlp.get_pipe("elmo")
+        found = (component.model, component.layers, component.keep_layers)
+        assert found == (str(tiny_folder), expected, False)
 
 
 @pytest.mark.parametrize("layers", ["all", "sum", 3])

@@ -39,20 +39,27 @@ def test_only_health_readiness_and_document_need_no_token(server):
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000"])
 def test_local_names_are_accepted(server, host):
-    assert server.client.get("/health", headers={"host": host}).status_code == 200
+    assert server.client.get("/openapi.json", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "127.0.0.2"])
 def test_other_names_of_a_local_server_are_answered_with_403(server, host):
-    answer = server.client.get("/health", headers={"host": host})
+    answer = server.client.get("/openapi.json", headers={"host": host})
     assert answer.status_code == 403
     assert "--allowed-host" in answer.json()["error"]["message"]
 
 
+def test_probes_can_use_any_name():
+    with ServerApp(allowed_host=("elmo.example",)) as server:
+        for path in ("/health", "/ready"):
+            answer = server.client.get(path, headers={"host": "127.0.0.1:8000"})
+            assert answer.status_code != 403
+
+
 def test_allowed_hosts_replace_the_local_names():
     with ServerApp(allowed_host=("elmo.example",)) as server:
-        assert server.client.get("/health", headers={"host": "elmo.example"}).status_code == 200
-        assert server.client.get("/health", headers={"host": "localhost"}).status_code == 403
+        assert server.client.get("/openapi.json", headers={"host": "elmo.example"}).status_code == 200
+        assert server.client.get("/openapi.json", headers={"host": "localhost"}).status_code == 403
 
 
 def test_any_name_is_accepted_if_others_can_connect():

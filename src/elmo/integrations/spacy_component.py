@@ -1,6 +1,9 @@
 """The spaCy component `elmo`, which adds ELMo vectors to documents."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from spacy.language import Language
@@ -15,23 +18,27 @@ from elmo.integrations.shared_elmo import check_model_name, shared_elmo
 from elmo.integrations.spacy_hooks import add_hooks
 from elmo.integrations.spacy_vectors import FloatArray, doc_sentences, token_rows
 
+# Settings that are saved with a component.
+DEFAULTS = {"model": "small-en", "layers": "average", "keep_layers": True}
+
 Doc.set_extension("elmo", default=None, force=True)
 
 
 class ElmoComponent(Pipe):
     """Sets `doc.tensor`, `doc._.elmo`, and hooks for vectors and similarity.
 
-    The settings, and so the name of the model, are saved in the config of the pipeline. The weights
-    are not: all components of a process share the model.
+    The name of the model and what `doc` contains are saved with the component. The weights are not:
+    all components of a process share the model. Settings that were given are not replaced by saved
+    ones, so that the config of a pipeline can be overridden when it is loaded.
     """
 
     def __init__(
         self,
         name: str = "elmo",
         *,
-        model: str = "small-en",
-        layers: Layers = "average",
-        keep_layers: bool = True,
+        model: str | None = None,
+        layers: Layers | None = None,
+        keep_layers: bool | None = None,
         precision: str | None = None,
         device: str | None = None,
     ) -> None:
@@ -39,24 +46,50 @@ class ElmoComponent(Pipe):
 
         Args:
             name: Name of the component in the pipeline.
-            model: Name of a bundled or downloaded model, path, or hub id.
-            layers: Layers of `doc.tensor`: "average", "mix", "top" or a layer number.
-            keep_layers: Whether to store all layers in `doc._.elmo`.
+            model: Name of a bundled or downloaded model, path, or hub id. Default: small-en.
+            layers: Layers of `doc.tensor`: "average" (default), "mix", "top" or a layer number.
+            keep_layers: Whether to store all layers in `doc._.elmo`. Default: yes.
             precision: Precision of the computation, such as "int8"; `ELMo.encode` lists them.
             device: Device of the model. Default: the GPU that spaCy uses, else the CPU.
         """
-        check_model_name(model)
-        if layers == "all":
+        self.name = name
+        self._given = {"model": model, "layers": layers, "keep_layers": keep_layers}
+        self.precision = precision
+        self.device = device
+        self._set({})
+
+    def _set(self, saved: Mapping[str, object]) -> None:
+        """Use the given settings, else saved ones, else the defaults."""
+        given = {name: value for name, value in self._given.items() if value is not None}
+        settings: dict[str, Any] = {**DEFAULTS, **saved, **given}
+        check_model_name(settings["model"])
+        if settings["layers"] == "all":
             raise ConfigError(
                 'layers "all" gives several vectors per token, but doc.tensor has one. Choose '
                 '"average", "mix", "top" or a layer number; doc._.elmo contains all layers.'
             )
-        self.name = name
-        self.model = model
-        self.layers = layers
-        self.keep_layers = keep_layers
-        self.precision = precision
-        self.device = device
+        self.model: str = settings["model"]
+        self.layers: Layers = settings["layers"]
+        self.keep_layers: bool = settings["keep_layers"]
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return the settings, with the name of the model instead of its weights."""
+        settings = {name: getattr(self, name) for name in DEFAULTS}
+        return json.dumps(settings).encode()
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
+        """Read settings that were not given when the component was created."""
+        saved = json.loads(data)
+        self._set({name: saved[name] for name in DEFAULTS if name in saved})
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the settings to a file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
+        """Read settings that were not given when the component was created."""
+        return self.from_bytes(Path(path).read_bytes())
 
     def __call__(self, doc: Doc) -> Doc:
         """Add vectors to one document."""
@@ -108,9 +141,9 @@ def _select(layers: FloatArray, chosen: Layers) -> FloatArray:
 def create_elmo(
     nlp: Language,
     name: str,
-    model: str = "small-en",
-    layers: Layers = "average",
-    keep_layers: bool = True,
+    model: str | None = None,
+    layers: Layers | None = None,
+    keep_layers: bool | None = None,
     precision: str | None = None,
     device: str | None = None,
 ) -> ElmoComponent:

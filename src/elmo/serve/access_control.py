@@ -12,8 +12,10 @@ from elmo.errors import ConfigError
 from elmo.serve.api_error import ApiError, error_response
 
 TOKEN_VARIABLE = "ELMO_SERVE_TOKEN"
+# Paths for probes, which often use an address instead of the name of the server.
+PROBED_PATHS = ("/health", "/ready")
 # Paths that need no token.
-OPEN_PATHS = ("/", "/health", "/ready", "/openapi.json")
+OPEN_PATHS = ("/", *PROBED_PATHS, "/openapi.json")
 
 
 def read_token(path: str | None) -> str | None:
@@ -47,8 +49,8 @@ class HostCheck:
         self._names = {name.lower() for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 403 if the header Host has another name."""
-        if scope["type"] == "http" and self._names:
+        """Answer 403 if the header Host has another name, except for probes."""
+        if scope["type"] == "http" and self._names and scope["path"] not in PROBED_PATHS:
             request = Request(scope)
             name = _without_port(request.headers.get("host", ""))
             if name not in self._names or len(request.headers.getlist("host")) != 1:
