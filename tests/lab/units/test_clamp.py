@@ -59,13 +59,54 @@ def test_clamped_unit_is_read_by_next_layer_and_next_step():
         torch.testing.assert_close(hidden[step, 0], g)
 
 
-def test_clamped_cell_is_replaced_after_each_step():
-    model = make_model(cell="lstm")
+def plain_lstm(network, vectors, ids, clamp):
+    """Return the last layer of an LSTM with a clamped cell, step by step in float64."""
+    layers = [
+        {name: value.double() for name, value in layer.named_parameters()}
+        for layer in network.recurrent_layers()
+    ]
+    h = [torch.zeros(len(w["weight_hh"][0])).double() for w in layers]
+    c = [torch.zeros(len(w["weight_hh"]) // 4).double() for w in layers]
+    outputs = []
+    for symbol in ids[:, 0]:
+        x = vectors[symbol].double()
+        for number, w in enumerate(layers):
+            total = w["weight_ih"] @ x + w["bias_ih"] + w["weight_hh"] @ h[number] + w["bias_hh"]
+            i, f, g, o = total.chunk(4)
+            c[number] = f.sigmoid() * c[number] + i.sigmoid() * g.tanh()
+            if clamp.layer == number:
+                c[number][clamp.unit] = clamp.value
+            x = o.sigmoid() * c[number].tanh()
+            if "weight_hr" in w:
+                x = w["weight_hr"] @ x
+            h[number] = x
+        outputs.append(x)
+    return torch.stack(outputs), c
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("options", [{"cell": "lstm"}, {"cell": "lstmp", "projection_dim": 5}])
+def test_hidden_state_is_computed_from_clamped_cell(options, layer):
+    model = make_model(**options)
     vectors, ids, state = segment(model)
+    clamp = Clamp(layer, 2, -1.5, is_cell=True)
+    units = clamped_units(model.network, [[clamp]])
+    hidden, last = run_clamped(model.network, vectors, ids, state, units)
+    expected, c = plain_lstm(model.network, vectors, ids, clamp)
+    torch.testing.assert_close(hidden[:, 0].double(), expected, rtol=1e-5, atol=1e-6)
+    for number in range(2):
+        torch.testing.assert_close(last.c[number][0].double(), c[number], rtol=1e-5, atol=1e-6)
+
+
+def test_clamp_of_cell_of_last_layer_changes_prediction_of_same_step():
+    model = make_model(mogrifier_rounds=2)
+    vectors, ids, state = segment(model)
+    free, _ = run_clamped(
+        model.network, vectors, ids[:1], state, clamped_units(model.network, [[]])
+    )
     units = clamped_units(model.network, [[Clamp(1, 2, -1.5, is_cell=True)]])
-    _, last = run_clamped(model.network, vectors, ids, state, units)
-    assert float(last.c[1][0, 2]) == -1.5
-    assert float(last.c[0][0, 2]) != -1.5
+    clamped, _ = run_clamped(model.network, vectors, ids[:1], state, units)
+    assert (clamped != free).flatten().nonzero().flatten().tolist() == [2]
 
 
 def test_clamp_at_own_value_of_constant_unit_does_not_change_text():

@@ -58,25 +58,52 @@ def test_elmo_without_clamps_is_unchanged(direction, reset_share):
     torch.testing.assert_close(state.c, expected[1].c)
 
 
-@pytest.mark.parametrize("clamps", [[Clamp(0, 3, 0.7)], [Clamp(1, 9, -0.8, is_cell=True)]])
+@pytest.mark.parametrize(
+    "clamps",
+    [
+        [Clamp(0, 3, 0.7)],
+        [Clamp(0, 9, -0.8, is_cell=True)],
+        [Clamp(1, 9, 3.0, is_cell=True)],
+        [Clamp(1, 9, -0.8, is_cell=True), Clamp(1, 2, 0.9)],
+    ],
+)
 def test_clamped_unit_is_read_by_next_layer_and_next_step(clamps):
-    """Compare with a layer that is written out, with projection, clipping and residual."""
+    """Compare with float64 layers that are written out, with projection, clips and residual."""
     stepper = ClampedElmoStepper(make_elmo(), "backward", [clamps])
     ids = stream(stepper)
     hidden, _ = stepper.hidden(ids, stepper.start(1))
-    h, c = [torch.zeros(8) for _ in range(2)], [torch.zeros(16) for _ in range(2)]
+    layers = [
+        {name: value.double() for name, value in layer.named_parameters()}
+        for layer in stepper.stack.layers
+    ]
+    h, c = [torch.zeros(8).double() for _ in layers], [torch.zeros(16).double() for _ in layers]
     for step, word in enumerate(ids[:, 0].tolist()):
-        x = stepper._token_vectors([word])[0]
-        for depth, layer in enumerate(stepper.stack.layers):
-            gates = layer.weight_ih @ x + layer.weight_hh @ h[depth] + layer.bias_with_forget()
+        x = stepper._token_vectors([word])[0].double()
+        for depth, w in enumerate(layers):
+            gates = w["weight_ih"] @ x + w["weight_hh"] @ h[depth] + w["bias"]
             i, f, g, o = gates.chunk(4)
+            f = f + CONFIG.lstm.forget_bias
             c[depth] = (f.sigmoid() * c[depth] + i.sigmoid() * g.tanh()).clamp(-0.9, 0.9)
-            h[depth] = (layer.weight_hr @ (o.sigmoid() * c[depth].tanh())).clamp(-0.4, 0.4)
-            for clamp in clamps:
-                if clamp.layer == depth:
-                    (c if clamp.is_cell else h)[depth][clamp.unit] = clamp.value
+            here = [clamp for clamp in clamps if clamp.layer == depth]
+            for clamp in here:
+                if clamp.is_cell:
+                    c[depth][clamp.unit] = clamp.value
+            h[depth] = (w["weight_hr"] @ (o.sigmoid() * c[depth].tanh())).clamp(-0.4, 0.4)
+            for clamp in here:
+                if not clamp.is_cell:
+                    h[depth][clamp.unit] = clamp.value
             x = h[depth] + x if depth else h[depth]
-        torch.testing.assert_close(hidden[step, 0], x, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(hidden[step, 0].double(), x, rtol=1e-4, atol=1e-5)
+
+
+def test_sentences_start_from_zero_with_clamped_cell():
+    clamps = [Clamp(0, 9, -0.8, is_cell=True)]
+    model = make_elmo(training={"reset_share": 1.0})
+    stepper = ClampedElmoStepper(model, "forward", [clamps])
+    ids = stream(stepper)
+    hidden, _ = stepper.hidden(ids, stepper.start(1))
+    alone, _ = stepper.hidden(ids[7:10], stepper.start(1))
+    torch.testing.assert_close(hidden[7:10], alone)
 
 
 @pytest.mark.parametrize("config", [CONFIG, dataclasses.replace(CONFIG, softmax_cutoffs=(5,))])

@@ -30,16 +30,16 @@ class LayerSizes:
 
 @dataclass(frozen=True)
 class Clamp:
-    """A unit that is set to a value after each step.
+    """A unit that is set to a value at each step.
 
-    The next layer and the next step read the value.
+    The next layer, the softmax and the next step read the value. With a cell, the hidden state of
+    the same step is computed from the value, which may exceed the cell clip of an ELMo.
 
     Attributes:
         layer: Layer, from 0.
         unit: Number of the unit, from 0.
         value: The value.
-        is_cell: Whether the cell is set instead of the hidden state. The hidden state of the same
-            step is computed before.
+        is_cell: Whether the cell is set instead of the hidden state.
     """
 
     layer: int
@@ -103,11 +103,18 @@ class ClampedUnits:
         self._masks = [
             [torch.zeros_like(x, dtype=torch.bool) for x in part] for part in self._values
         ]
+        self._layers_with_cells: set[int] = set()
         for row, clamps in enumerate(rows):
             for clamp in clamps:
                 clamp.check(sizes)
+                if clamp.is_cell:
+                    self._layers_with_cells.add(clamp.layer)
                 self._values[clamp.is_cell][clamp.layer][row, clamp.unit] = clamp.value
                 self._masks[clamp.is_cell][clamp.layer][row, clamp.unit] = True
+
+    def has_cells(self, layer: int) -> bool:
+        """Return whether a cell of a layer is clamped in any row."""
+        return layer in self._layers_with_cells
 
     def hidden(self, layer: int, h: Tensor) -> Tensor:
         """Return the hidden state of a layer, (..., batch, dim), with its clamped units."""

@@ -4,14 +4,17 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from elmo.formats.pretrained import Pretrained
 from elmo.kernels.device import default_device
 from elmo.kernels.exact_float32 import exact_float32
+from elmo.kernels.lstm_call import LSTMCall
 from elmo.lab.elmo_generation import ElmoCodec
 from elmo.lab.elmo_stepper import Direction, ElmoStepper
 from elmo.lab.generation import StepwiseGenerator
 from elmo.lab.units.clamp import Clamp, ClampedUnits, LayerSizes
+from elmo.lab.units.gates import elmo_gates
 from elmo.model.losses import exact_losses
 from elmo.model.lstm import LSTMLayer, LSTMState, StepMask
 from elmo.text.vocabulary import UNKNOWN
@@ -46,29 +49,46 @@ class ClampedElmoStepper(ElmoStepper):
         self.units = ClampedUnits(sizes, rows, self.device)
 
     def run(self, x: Tensor, resets: Tensor | None, state: LSTMState) -> tuple[Tensor, LSTMState]:
-        """Run the layers step by step, and clamp units between the steps and layers."""
+        """Run the layers step by step, and clamp units in each step of each layer."""
         outputs: list[Tensor] = []
         mask = StepMask(torch.ones_like(x[:1, :, 0], dtype=torch.bool), [x.shape[1]])
         for number in range(len(x)):
             value = x[number : number + 1]
             if resets is not None:
-                mask = StepMask(mask.mask, mask.n_active, resets[number : number + 1])
+                is_kept = ~resets[number].unsqueeze(1)
+                state = LSTMState(state.h * is_kept, state.c * is_kept)
             h: list[Tensor] = []
             c: list[Tensor] = []
             for depth, layer in enumerate(self.stack.layers):
                 assert isinstance(layer, LSTMLayer)
-                before = state.h[depth, 0], state.c[depth, 0]
-                ((output, _, cell),) = self.kernels.lstm(
-                    [layer.kernel_call(value, *before, mask, False)]
+                call = layer.kernel_call(
+                    value, state.h[depth, 0], state.c[depth, 0], mask, reverse=False
                 )
+                if self.units.has_cells(depth):
+                    output, cell = _run_with_cells(call, depth, self.units)
+                else:
+                    ((output, _, cell),) = self.kernels.lstm([call])
                 output = self.units.hidden(depth, output)
                 h.append(output[0])
-                c.append(self.units.cell(depth, cell))
+                c.append(cell)
                 # The recurrent state is the output before the residual is added.
                 value = output + value if self.stack.residual and depth > 0 else output
             state = LSTMState(torch.stack(h).unsqueeze(1), torch.stack(c).unsqueeze(1))
             outputs.append(value)
         return torch.cat(outputs), state
+
+
+def _run_with_cells(call: LSTMCall, layer: int, units: ClampedUnits) -> tuple[Tensor, Tensor]:
+    """Return output (1, batch, projection) and cell of one step, with clamped cells."""
+    # The gates of a single step depend on the state before it only.
+    gates = elmo_gates(call, call.h.unsqueeze(0))
+    cell = units.cell(layer, gates["cell"][0])
+    output = gates["output"] * cell.tanh()
+    if call.weight_hr is not None:
+        output = functional.linear(output, call.weight_hr)
+        if call.projection_clip is not None:
+            output = output.clamp(-call.projection_clip, call.projection_clip)
+    return output, cell
 
 
 def clamped_elmo_generator(

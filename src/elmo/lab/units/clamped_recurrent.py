@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from elmo.kernels import recurrent_reference
+from elmo.kernels.recurrent_call import RecurrentCall, RecurrentResult
 from elmo.kernels.recurrent_kernels import run_recurrent
 from elmo.lab.generation import StepwiseGenerator
 from elmo.lab.recurrent_layer import RecurrentState
@@ -34,7 +37,7 @@ def run_clamped(
     state: RecurrentState,
     units: ClampedUnits,
 ) -> tuple[Tensor, RecurrentState]:
-    """Run a network step by step, and clamp units between the steps and layers.
+    """Run a network step by step, and clamp units in each step of each layer.
 
     Args:
         network: The network, in evaluation mode.
@@ -48,19 +51,35 @@ def run_clamped(
     """
     outputs: list[Tensor] = []
     for symbols in index:
-        x = torch.nn.functional.embedding(symbols, vectors).unsqueeze(0)
+        x = functional.embedding(symbols, vectors).unsqueeze(0)
         h: list[Tensor] = []
         c: list[Tensor] = []
         for number, layer in enumerate(network.recurrent_layers()):
             before = state.c[number] if state.c else None
-            result = run_recurrent(layer.call(x, state.h[number], before), network.kernel)
+            call = layer.call(x, state.h[number], before)
+            if units.has_cells(number):
+                result = _run_with_cells(call, number, units)
+            else:
+                result = run_recurrent(call, network.kernel)
             x = units.hidden(number, result.output)
             h.append(x[0])
             if result.c is not None:
-                c.append(units.cell(number, result.c))
+                c.append(result.c)
         state = RecurrentState(tuple(h), tuple(c))
         outputs.append(x)
     return torch.cat(outputs), state
+
+
+def _run_with_cells(call: RecurrentCall, layer: int, units: ClampedUnits) -> RecurrentResult:
+    """Run one step of an LSTM layer, whose hidden state is computed from the clamped cells."""
+    result = recurrent_reference.run(call, record=True)
+    assert result.c is not None
+    assert result.gates is not None
+    c = units.cell(layer, result.c)
+    h = (result.gates["output"][0] * c.tanh()).to(result.h.dtype)
+    if call.weight_hr is not None:
+        h = functional.linear(h, call.weight_hr)
+    return RecurrentResult(h.unsqueeze(0), h, c)
 
 
 class ClampedStepper(RecurrentStepper):
