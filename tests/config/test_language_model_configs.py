@@ -59,6 +59,7 @@ def test_rates_and_penalties_must_be_finite_numbers(value):
         ({"dynamic_unroll": 5}, "dynamic_unroll needs dynamic_rate"),
         ({"dynamic_rate": math.nan}, "dynamic_rate must be above 0"),
         ({"dynamic_rate": 0.1, "dynamic_decay": math.nan}, "dynamic_decay must be a fraction"),
+        ({"dynamic_rate": 0.1, "clamp": ("0:1=0",)}, "clamp and dynamic_rate are both given"),
         ({"dynamic_rate": 0.1, "dynamic_unroll": 0}, "dynamic_unroll must be at least 1"),
     ],
 )

@@ -438,6 +438,7 @@ class LMEvaluateConfig:
     Examples:
       elmo lm evaluate run test.txt
       elmo lm evaluate run test.txt --batch-size 32
+      elmo lm evaluate run test.txt --clamp 1:37=0
       elmo lm evaluate run test.txt --dynamic-rate 0.1
     """
 
@@ -457,6 +458,10 @@ class LMEvaluateConfig:
     reads 512 symbols before it, so the loss changes very little."""
     unroll: int = 256
     """Number of time steps per segment. Without --state reset it only affects speed and memory."""
+    clamp: tuple[str, ...] = ()
+    """Also measure the loss while a hidden unit is set to a value at every step, and its change:
+    layer:unit=value, or layer:unit:cell=value for its cell. Layers and units begin at 0. Several
+    clamps apply together."""
     dynamic_rate: float | None = None
     """Also measure the loss while the weights adapt to the text, with this learning rate. It must
     not be compared with losses of fixed weights."""
@@ -469,6 +474,8 @@ class LMEvaluateConfig:
 
     def __post_init__(self) -> None:
         """Validate sizes and the options of dynamic evaluation."""
+        if self.clamp and self.dynamic_rate is not None:
+            raise ConfigError("clamp and dynamic_rate are both given. Remove one of them.")
         require_at_least_one(self, "batch_size", "unroll", "dynamic_unroll")
         if not 0.0 <= self.dynamic_decay <= 1.0:
             raise ConfigError(

@@ -1,6 +1,6 @@
 """The `lm evaluate` command: loss of a recurrent language model on a text."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from torch import Tensor
@@ -12,7 +12,10 @@ from elmo.kernels.exact_float32 import exact_float32
 from elmo.lab.dynamic_evaluation import dynamic_loss
 from elmo.lab.recurrent_folder import RecurrentModel, read_model
 from elmo.lab.symbol_text import TextPart, read_text_files, text_part
-from elmo.lab.text_loss import TextLoss, text_loss
+from elmo.lab.text_loss import SegmentReader, TextLoss, text_loss
+from elmo.lab.units.clamp import Clamp, parse_clamps
+from elmo.lab.units.clamped_recurrent import clamped_reader
+from elmo.lab.units.loss_change import LossChange
 from elmo.progress import Progress, format_count
 
 
@@ -25,12 +28,14 @@ class LMEvaluateResult:
         state: How the state was handled, "carry" or "reset".
         loss: Loss of the model.
         dynamic: Loss while the weights adapt to the text; None if it was not measured.
+        clamped: Loss with clamped units, and its change; None without clamps.
     """
 
     model: str
     state: str
     loss: TextLoss
     dynamic: TextLoss | None
+    clamped: LossChange | None
 
     def to_dict(self) -> dict[str, object]:
         """Return the result as plain data."""
@@ -41,6 +46,7 @@ class LMEvaluateResult:
             **self.loss.values(),
             **asdict(self.loss),
             "dynamic_evaluation": dynamic,
+            "clamped": None if self.clamped is None else self.clamped.to_dict(),
         }
 
     def __str__(self) -> str:
@@ -48,7 +54,7 @@ class LMEvaluateResult:
         unit = self.loss.unit.removesuffix("s")
         lines = [
             f"{self.model}, state {self.state}, {format_count(self.loss.n_symbols, unit)}",
-            self.loss.line(),
+            self.loss.line() if self.clamped is None else str(self.clamped),
         ]
         if self.dynamic is not None:
             lines += [
@@ -61,19 +67,20 @@ class LMEvaluateResult:
 
 def evaluate_lm(config: LMEvaluateConfig) -> LMEvaluateResult:
     """Measure the loss of a recurrent language model on text files."""
+    clamps = parse_clamps(config.clamp)
     model = read_model(config.model, config.device or default_device())
     shape = model.network.config
     options = SymbolConfig(
         unit=shape.unit, tokenizer=shape.tokenizer, strip_lines=shape.strip_lines
     )
     part = text_part(read_text_files(config.text, options), model.symbols)
-    loss = part_loss(
-        model,
-        part,
-        batch_size=config.batch_size,
-        unroll=config.unroll,
-        carry=config.state == "carry",
-    )
+    rows, carry = config.batch_size, config.state == "carry"
+    if clamps:
+        change = loss_change(
+            model, part, clamps, batch_size=rows, unroll=config.unroll, carry=carry
+        )
+        return LMEvaluateResult(config.model, config.state, change.free, None, change)
+    loss = part_loss(model, part, batch_size=rows, unroll=config.unroll, carry=carry)
     dynamic = None
     if config.dynamic_rate is not None:
         dynamic = dynamic_loss(
@@ -84,11 +91,48 @@ def evaluate_lm(config: LMEvaluateConfig) -> LMEvaluateResult:
             decay=config.dynamic_decay,
             unroll=config.dynamic_unroll,
         )
-    return LMEvaluateResult(config.model, config.state, loss, dynamic)
+    return LMEvaluateResult(config.model, config.state, loss, dynamic, None)
+
+
+def loss_change(
+    model: RecurrentModel,
+    part: TextPart,
+    clamps: Sequence[Clamp],
+    *,
+    batch_size: int,
+    unroll: int,
+    carry: bool,
+) -> LossChange:
+    """Return the loss of a model without and with clamped units; see `part_loss`.
+
+    Args:
+        model: The model.
+        part: The text.
+        clamps: The clamps, all of which apply together.
+        batch_size: Number of batch rows.
+        unroll: Number of time steps per segment.
+        carry: Whether the state is carried over from segment to segment.
+
+    Raises:
+        ConfigError: The model does not have a unit.
+        InputError: The text has nothing to predict.
+    """
+    clamped_read = clamped_reader(model.network, clamps)
+    free, clamped = (
+        part_loss(model, part, batch_size=batch_size, unroll=unroll, carry=carry, read=read)
+        for read in (None, clamped_read)
+    )
+    return LossChange(tuple(clamps), free, clamped)
 
 
 def part_loss(
-    model: RecurrentModel, part: TextPart, *, batch_size: int, unroll: int, carry: bool
+    model: RecurrentModel,
+    part: TextPart,
+    *,
+    batch_size: int,
+    unroll: int,
+    carry: bool,
+    read: SegmentReader | None = None,
 ) -> TextLoss:
     """Return the loss of a model on a text, and show progress.
 
@@ -98,6 +142,7 @@ def part_loss(
         batch_size: Number of batch rows.
         unroll: Number of time steps per segment.
         carry: Whether the state is carried over from segment to segment.
+        read: Function that runs the recurrent layers; see `text_loss`.
 
     Raises:
         InputError: The text has nothing to predict.
@@ -123,4 +168,5 @@ def part_loss(
             unroll=unroll,
             carry=carry,
             watch=watch,
+            read=read,
         )

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from elmo.config.language_models import SegmentConfig, Unit
 from elmo.lab import loss_measures
+from elmo.lab.recurrent_layer import RecurrentState
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.symbol_text import TextPart
 from elmo.lab.symbols import Ids, Symbols
@@ -20,6 +21,10 @@ ROWS, UNROLL, WARM_UP = 32, 256, 512
 
 # Wraps the losses of each segment and their number, to show progress.
 LossWatch = Callable[[Iterable[Tensor], int], Iterator[Tensor]]
+
+# Returns the input of the softmax, (time, batch, dim), and the state after a segment, given the
+# input vectors of all symbols, the symbols of the segment, (time, batch), and the state before it.
+SegmentReader = Callable[[Tensor, Tensor, RecurrentState], tuple[Tensor, RecurrentState]]
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ def text_loss(
     unroll: int = UNROLL,
     carry: bool = True,
     watch: LossWatch | None = None,
+    read: SegmentReader | None = None,
 ) -> TextLoss:
     """Return the loss of a network on a text.
 
@@ -129,9 +135,10 @@ def text_loss(
         unroll: Number of time steps at a time.
         carry: Whether the state is carried over; otherwise it is zero every `unroll` steps.
         watch: Function that wraps the iterable of losses, to show progress.
+        read: Function that runs the recurrent layers. Default: those of the network.
     """
     inputs, targets = predictions(part.ids, symbols)
-    losses = _losses(network, inputs, targets, rows, unroll, carry)
+    losses = _losses(network, inputs, targets, rows, unroll, carry, read or _reader(network))
     n_segments = math.ceil(math.ceil(len(targets) / _rows(rows, len(targets), carry)) / unroll)
     total = torch.zeros(
         (), dtype=torch.float64, device=network.recurrent_layers()[0].bias_ih.device
@@ -156,9 +163,25 @@ def _rows(rows: int, n_predictions: int, carry: bool) -> int:
     return max(1, min(rows, n_predictions // WARM_UP if carry else n_predictions))
 
 
+def _reader(network: RecurrentNetwork) -> SegmentReader:
+    def read(
+        vectors: Tensor, index: Tensor, state: RecurrentState
+    ) -> tuple[Tensor, RecurrentState]:
+        output = network(vectors, index, state)
+        return output.hidden, output.state
+
+    return read
+
+
 @torch.no_grad()
 def _losses(
-    network: RecurrentNetwork, inputs: Ids, targets: Ids, rows: int, unroll: int, carry: bool
+    network: RecurrentNetwork,
+    inputs: Ids,
+    targets: Ids,
+    rows: int,
+    unroll: int,
+    carry: bool,
+    read: SegmentReader,
 ) -> Iterator[Tensor]:
     """Yield the losses of all predictions, one segment of all rows after another."""
     device = network.recurrent_layers()[0].bias_ih.device
@@ -178,7 +201,7 @@ def _losses(
     state = network.zero_state(rows)
     for first in range(-warm_up, 0, unroll):
         x, _, _ = segment(first, min(first + unroll, 0))
-        state = network(vectors, x, state).state
+        _, state = read(vectors, x, state)
     if warm_up:
         # There is no text before the first row.
         for value in (*state.h, *state.c):
@@ -187,7 +210,6 @@ def _losses(
         x, y, valid = segment(first, min(first + unroll, length))
         if not carry:
             state = network.zero_state(rows)
-        output = network(vectors, x, state)
-        state = output.state
-        losses = network.losses(output.hidden.flatten(0, 1), y.flatten(), vectors)
+        hidden, state = read(vectors, x, state)
+        losses = network.losses(hidden.flatten(0, 1), y.flatten(), vectors)
         yield losses[valid.flatten()]

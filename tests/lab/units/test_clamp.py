@@ -1,11 +1,14 @@
 """Tests of clamped units in text generation and in the loss."""
 
+import math
+
 import pytest
 import torch
 from small_networks import TEXT, small_network
 
-from elmo.config.language_models import LMSampleConfig, SamplingConfig
+from elmo.config.language_models import LMEvaluateConfig, LMSampleConfig, SamplingConfig
 from elmo.errors import ConfigError, InputError
+from elmo.lab.evaluate_lm import evaluate_lm
 from elmo.lab.generation import TextGenerator
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
 from elmo.lab.recurrent_model import LanguageModel
@@ -15,6 +18,7 @@ from elmo.lab.text_loss import text_loss
 from elmo.lab.units.ablation import ablated_losses
 from elmo.lab.units.clamp import Clamp
 from elmo.lab.units.clamp_units import clamp_units
+from elmo.lab.units.clamped_loss import clamped_loss
 from elmo.lab.units.clamped_recurrent import clamped_units, run_clamped
 
 CELLS = ["rnn", "gru", "lstm", "lstmp"]
@@ -155,6 +159,73 @@ def test_sample_command_clamps_units(folder):
     clamped = sampled(folder, "1:0=40", "0:3:cell=-2")
     assert clamped == clamp_units(model, ["1:0=40", "0:3:cell=-2"]).sample("to be", 40)
     assert clamped != sampled(folder)
+
+
+def evaluated(folder, tmp_path, *clamps, text=TEXT, **options):
+    path = tmp_path / "text.txt"
+    path.write_text(text, encoding="utf-8")
+    return evaluate_lm(
+        LMEvaluateConfig(folder, (str(path),), clamp=clamps, device="cpu", **options)
+    )
+
+
+@pytest.mark.parametrize("cell", ["", ":cell"])
+def test_evaluate_command_measures_change_of_loss(folder, tmp_path, cell):
+    clamp = f"1:5{cell}=0.5"
+    result = evaluated(folder, tmp_path, clamp)
+    plain = evaluated(folder, tmp_path)
+    model = LanguageModel.load(folder, device="cpu")
+    (expected,) = ablated_losses(
+        RecurrentModel(model.network, model.symbols, {}),
+        model.symbols.encode(TEXT),
+        [Clamp.parse(clamp)],
+    )
+    assert result.loss == plain.loss
+    change = result.clamped
+    assert change.clamped.bits_per_character == pytest.approx(expected.bits, rel=1e-5)
+    assert change.bits_per_character == pytest.approx(expected.change, abs=1e-5)
+    assert change == clamped_loss(model, TEXT, [clamp])
+    assert f"change: {change.bits_per_character:+.4f} bits per character" in str(result)
+    assert f"with {clamp}: {change.clamped.nats:.4f} nats" in str(result)
+    data = result.to_dict()["clamped"]
+    assert data["clamps"] == [clamp]
+    assert data["bits_per_character"] == change.clamped.bits_per_character
+    assert data["change"]["bits_per_character"] == change.bits_per_character
+    assert plain.to_dict()["clamped"] is None
+
+
+def test_clamps_of_evaluate_command_apply_together_in_all_rows(folder, tmp_path):
+    text = TEXT * 40
+    clamps = ["0:3:cell=2", "1:0=0.9"]
+    one = evaluated(folder, tmp_path, *clamps, text=text).clamped
+    rows = evaluated(folder, tmp_path, *clamps, text=text, batch_size=4).clamped
+    assert rows.clamped.nats == pytest.approx(one.clamped.nats, rel=1e-3)
+    single = [evaluated(folder, tmp_path, clamp, text=text).clamped.clamped for clamp in clamps]
+    assert one.clamped.nats not in [loss.nats for loss in single]
+    reset = evaluated(folder, tmp_path, *clamps, text=text, state="reset", unroll=2).clamped
+    assert reset.clamped.nats != pytest.approx(one.clamped.nats, rel=1e-5)
+
+
+def test_change_of_loss_of_words_is_per_word(tmp_path):
+    model = LanguageModel(make_model(unit="words"))
+    change = clamped_loss(model, TEXT, ["1:5=0.5"])
+    expected = (change.clamped.nats - change.free.nats) / math.log(2)
+    assert f"change: {expected:+.4f} bits per word, perplexity" in str(change)
+    with pytest.raises(ConfigError, match="must be a string or a Path"):
+        clamped_loss(model, [["to", "be"]], ["1:5=0.5"])
+    with pytest.raises(ConfigError, match="batch_size must be at least 1"):
+        clamped_loss(model, TEXT, [], batch_size=0)
+    with pytest.raises(ConfigError, match="only ELMo models predict backward"):
+        clamped_loss(model, TEXT, [], direction="backward")
+
+
+def test_evaluate_command_rejects_clamps(folder, tmp_path):
+    with pytest.raises(ConfigError, match="Layer 0 has no unit 12"):
+        evaluated(folder, tmp_path, "0:12=1")
+    with pytest.raises(ConfigError, match=r"with 1:2=.* is not a finite number"):
+        evaluated(folder, tmp_path, "1:2=3e38", "1:3=3e38")
+    with pytest.raises(ConfigError, match=r"value of the clamp 0:2:cell=.* is out of range"):
+        evaluated(folder, tmp_path, "0:2:cell=1e39")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from elmo.lab.units.ablation import ablated_elmo_losses
 from elmo.lab.units.clamp import Clamp
 from elmo.lab.units.clamp_units import clamp_units
 from elmo.lab.units.clamped_elmo import ClampedElmoStepper, clamped_elmo_bits
+from elmo.lab.units.clamped_loss import clamped_loss
 from elmo.lab.units.find_units import find_units
 from elmo.lab.units.read_traces import read_traces
 from elmo.lab.units.traces import UnitTraces
@@ -139,6 +140,23 @@ def test_losses_of_elmo_ablations_are_those_of_single_clamps(direction):
         assert result.change != 0
         assert result.perplexity == pytest.approx(2**alone, rel=1e-4)
         assert result.perplexity_change == pytest.approx(2**alone - 2**plain, abs=1e-3)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_change_of_loss_of_elmo(direction, tmp_path):
+    model = make_elmo()
+    clamps = [Clamp(0, 1, 0.5), Clamp(1, 15, 0.5, is_cell=True)]
+    change = clamped_loss(model, SENTENCES, clamps, direction=direction, device="cpu")
+    plain, both = clamped_elmo_bits(model, SENTENCES, direction, [[], clamps], "cpu")
+    assert change.bits_per_symbol == pytest.approx(both - plain)
+    assert change.free.perplexity == pytest.approx(2**plain)
+    assert change.free.unknown_rate == pytest.approx(1 / 13)
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(map(" ".join, SENTENCES)) + "\n", encoding="utf-8")
+    names = ["0:1=0.5", "1:15:cell=0.5"]
+    assert clamped_loss(ELMo(model), path, names, direction=direction, device="cpu") == change
+    with pytest.raises(ConfigError, match="batch_size must be 1"):
+        clamped_loss(model, SENTENCES, clamps, batch_size=2)
 
 
 def test_find_units_ablates_units_of_both_directions():

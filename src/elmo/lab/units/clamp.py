@@ -62,8 +62,15 @@ class Clamp:
             )
         return cls(int(match[1]), int(match[2]), value, match[3] is not None)
 
+    def __str__(self) -> str:
+        """Return the clamp as `parse` reads it."""
+        cell = ":cell" if self.is_cell else ""
+        return f"{self.layer}:{self.unit}{cell}={self.value:.12g}"
+
     def check(self, sizes: LayerSizes) -> None:
-        """Raise an error if a network does not have the unit."""
+        """Raise an error if a network does not have the unit, or cannot store the value."""
+        if not abs(self.value) <= torch.finfo(torch.float32).max:
+            raise ConfigError(f"The value of the clamp {self} is out of range (float32).")
         n_layers = len(sizes.hidden_states)
         if self.layer >= n_layers:
             raise ConfigError(

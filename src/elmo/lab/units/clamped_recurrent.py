@@ -1,4 +1,4 @@
-"""Recurrent language models with clamped units: text generation and states."""
+"""Recurrent language models with clamped units: states, losses and text generation."""
 
 from collections.abc import Sequence
 
@@ -15,6 +15,7 @@ from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.recurrent_stepper import RecurrentStepper
 from elmo.lab.symbol_codec import SymbolCodec
 from elmo.lab.symbols import Symbols
+from elmo.lab.text_loss import SegmentReader
 from elmo.lab.units.clamp import Clamp, ClampedUnits, LayerSizes
 
 
@@ -80,6 +81,18 @@ def _run_with_cells(call: RecurrentCall, layer: int, units: ClampedUnits) -> Rec
     if call.weight_hr is not None:
         h = functional.linear(h, call.weight_hr)
     return RecurrentResult(h.unsqueeze(0), h, c)
+
+
+def clamped_reader(network: RecurrentNetwork, clamps: Sequence[Clamp]) -> SegmentReader:
+    """Return a function that runs a network with clamped units, in all rows of a batch."""
+    units = clamped_units(network, [clamps])
+
+    def read(
+        vectors: Tensor, index: Tensor, state: RecurrentState
+    ) -> tuple[Tensor, RecurrentState]:
+        return run_clamped(network, vectors, index, state, units)
+
+    return read
 
 
 class ClampedStepper(RecurrentStepper):
