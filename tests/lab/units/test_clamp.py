@@ -216,7 +216,9 @@ def test_change_of_loss_of_words_is_per_word(tmp_path):
     with pytest.raises(ConfigError, match="batch_size must be at least 1"):
         clamped_loss(model, TEXT, [], batch_size=0)
     with pytest.raises(ConfigError, match="only ELMo models predict backward"):
-        clamped_loss(model, TEXT, [], direction="backward")
+        clamped_loss(model, TEXT, ["1:5=0.5"], direction="backward")
+    with pytest.raises(ConfigError, match="clamps is empty"):
+        clamped_loss(model, TEXT, [])
 
 
 def test_evaluate_command_rejects_clamps(folder, tmp_path):

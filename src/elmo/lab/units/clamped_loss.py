@@ -59,6 +59,8 @@ def clamped_loss(
     if batch_size < 1:
         raise ConfigError(f"batch_size must be at least 1 (got {batch_size}).")
     parsed = parse_clamps(clamps)
+    if not parsed:
+        raise ConfigError("clamps is empty. Pass at least one clamp, such as 1:37=0.5.")
     loaded = model_of(model, device)
     content = text_of(text, loaded)
     if isinstance(loaded, TrainedModel):
