@@ -11,8 +11,10 @@ from small_networks import TEXT, small_network
 from unrolled_reference import changed_loss
 
 from elmo.lab.gradients.backward_norms import (
+    FIRST_STEP,
     LARGEST_NORM,
     SMALLEST_NORM,
+    factor_per_step,
     gradient_curves,
     unroll,
     unrolled_windows,
@@ -173,3 +175,38 @@ def test_norms_below_single_precision_are_kept():
     windows = cold_windows(symbols)
     (curve,) = gradient_curves(network, windows, unrolled_windows(network, windows))
     assert 1e-57 < curve.norms[STEPS - 1] < 1e-46
+
+
+@given(
+    st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=4), st.floats(0.3, 3), st.integers(1, 300)
+)
+def test_factor_ignores_norms_at_the_bounds(first, factor, n_steps):
+    norms = np.array(first) * factor ** np.arange(n_steps + 1.0)[:, None]
+    bounded = norms.clip(SMALLEST_NORM, LARGEST_NORM)
+    assert factor_per_step(bounded) == pytest.approx(factor)
+
+
+def test_factor_is_that_of_the_geometric_mean_after_the_first_steps():
+    norms = np.exp(np.random.default_rng(1).normal(size=(40, 5)))
+    mean = np.exp(np.log(norms).mean(axis=1))
+    expected = (mean[-1] / mean[FIRST_STEP]) ** (1 / (39 - FIRST_STEP))
+    assert factor_per_step(norms) == pytest.approx(expected)
+    assert factor_per_step(norms[:3]) == pytest.approx((mean[2] / mean[0]) ** 0.5)
+
+
+def test_factor_is_unknown_without_two_norms_between_the_bounds():
+    assert factor_per_step(np.array([[1.0], [SMALLEST_NORM]])) is None
+    assert factor_per_step(np.array([[SMALLEST_NORM], [1.0], [1.0]])) is None
+
+
+def test_vanished_gradient_does_not_change_the_factor():
+    network, symbols = small_network(cell="rnn", n_layers=1)
+    network = LanguageModelNetwork(network).frozen_copy()
+    factors = []
+    for gain in (1e-3, 1e-8):  # at the 8 steps back, 1e-24 and less than the smallest norm
+        set_recurrent_weights(network.network, "identity", gain, 1)
+        windows = cold_windows(symbols)
+        (curve,) = gradient_curves(network, windows, unrolled_windows(network, windows))
+        factors.append(curve.factor_per_step / gain)
+    assert curve.norms[-1] == pytest.approx(SMALLEST_NORM)
+    assert factors[1] == pytest.approx(factors[0], rel=0.2)

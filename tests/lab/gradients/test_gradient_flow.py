@@ -144,6 +144,8 @@ def test_command_writes_page_and_picture(folders):
     result = elmo("gradients", *words)
     assert result.exit_code == 0, result.output
     assert "rnn, trained" in result.stdout
+    note = f"Measured in 3 windows of 21 steps, evenly spaced in a text of {len(TEXT)} characters."
+    assert note in result.stdout
     assert f"written: {page}, {picture}" in result.stdout
     assert page.read_text().startswith("<!doctype html>")
     assert picture.read_bytes().startswith(b"\x89PNG")

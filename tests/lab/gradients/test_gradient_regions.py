@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +12,6 @@ from elmo.lab.gradients.gradient_regions import FACTOR, GradientRegions, gradien
 def test_regions_of_a_geometric_curve(first, factor, n_steps):
     norms = [first * factor**k for k in range(n_steps + 1)]
     regions = gradient_regions(norms)
-    assert regions.factor_per_step == pytest.approx(factor)
     crossing = math.log(FACTOR) / abs(math.log(factor)) if factor != 1 else math.inf
     step = regions.vanishes_at if factor < 1 else regions.explodes_at
     other = regions.explodes_at if factor < 1 else regions.vanishes_at
@@ -24,10 +22,5 @@ def test_regions_of_a_geometric_curve(first, factor, n_steps):
         assert step - 1 - 1e-6 <= crossing <= step + 1e-6
 
 
-def test_factor_ignores_the_first_steps():
-    norms = [1.0, 0.5, *(0.2 for _ in range(30))]
-    assert gradient_regions(norms) == GradientRegions(None, None, pytest.approx(1.0))
-
-
 def test_single_norm_has_no_region():
-    assert gradient_regions([2.0]) == GradientRegions(None, None, 1.0)
+    assert gradient_regions([2.0]) == GradientRegions(None, None)

@@ -19,6 +19,8 @@ Norms = NDArray[np.float64]
 # infinite, and one such window would make a geometric mean 0 or infinite.
 SMALLEST_NORM, LARGEST_NORM = 1e-60, 1e60
 QUANTILES = (0.1, 0.9)
+# The factor per step is measured after this step: the first steps also depend on the softmax.
+FIRST_STEP = 10
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,9 @@ class GradientCurve:
         norms: Geometric mean over all windows.
         low: First decile of the windows.
         high: Last decile of the windows.
+        factor_per_step: Mean factor by which the norm changes per step back, over the steps at
+            which the norm of a window is within `SMALLEST_NORM` and `LARGEST_NORM`. None if there
+            are no such steps.
     """
 
     layer: int
@@ -55,6 +60,7 @@ class GradientCurve:
     norms: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
+    factor_per_step: float | None
 
 
 def unroll(network: MeasuredNetwork, index: Tensor, state: RecurrentState) -> UnrolledStates:
@@ -139,5 +145,31 @@ def _curve(layer: int, kind: StateKind, norms: Norms) -> GradientCurve:
     low, high = np.quantile(norms, QUANTILES, axis=1)
     mean = np.exp(np.log(norms).mean(axis=1))
     return GradientCurve(
-        layer, kind, tuple(mean.tolist()), tuple(low.tolist()), tuple(high.tolist())
+        layer,
+        kind,
+        tuple(mean.tolist()),
+        tuple(low.tolist()),
+        tuple(high.tolist()),
+        factor_per_step(norms),
     )
+
+
+def factor_per_step(norms: Norms) -> float | None:
+    """Return the mean factor by which the norm of a window changes per step back.
+
+    A window counts until its norm reaches a bound, where the norm is not known any more.
+
+    Args:
+        norms: Norms within the bounds, (k, windows).
+
+    Returns:
+        The geometric mean; None if no window has two norms between the bounds.
+    """
+    is_measured = np.logical_and.accumulate((norms > SMALLEST_NORM) & (norms < LARGEST_NORM))
+    changes = np.diff(np.log(norms), axis=0)
+    is_change = is_measured[1:]
+    for first in (FIRST_STEP, 0):  # from 0 if the curves are short
+        chosen = changes[first:][is_change[first:]]
+        if len(chosen):
+            return float(np.exp(chosen.mean()))
+    return None

@@ -91,7 +91,7 @@ class GradientFlow:
         ]
         for network in self.networks:
             for curve in network.curves:
-                regions = gradient_regions(curve.norms)
+                regions, factor = gradient_regions(curve.norms), curve.factor_per_step
                 region = ""
                 if regions.vanishes_at is not None:
                     region = f"vanishes at {regions.vanishes_at}"
@@ -103,14 +103,25 @@ class GradientFlow:
                         str(curve.layer),
                         curve.state,
                         *(f"{curve.norms[step]:.1e}" for step in steps),
-                        f"{regions.factor_per_step:.3f}",
+                        "" if factor is None else f"{factor:.3f}",
                         region,
                     )
                 )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
+        table = "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
+        )
+        return f"{table}\n\n{self.note}"
+
+    @property
+    def note(self) -> str:
+        """How much of the text was measured."""
+        windows = "1 window" if self.n_windows == 1 else f"{self.n_windows} windows"
+        spaced = "" if self.n_windows == 1 else ", evenly spaced"
+        return (
+            f"Measured in {windows} of {self.steps + 1:,} steps{spaced} in a text of "
+            f"{self.n_symbols:,} {self.unit}."
         )
 
 

@@ -180,7 +180,7 @@ function drawTable(list) {
       { stroke: color(i), "stroke-width": 3, "stroke-dasharray": DASHES[i % 8] }));
     const curve = curveOf(network);
     const cells = curve ? [power(curve.norms[view.step]),
-      power(curve.norms[view.step] / curve.norms[0]), curve.factor_per_step.toFixed(3),
+      power(curve.norms[view.step] / curve.norms[0]), curve.factor_per_step?.toFixed(3) ?? "–",
       curve.vanishes_at ?? "–", curve.explodes_at ?? "–",
       median(network.spectral_radii.find((row) => row.layer === curve.layer).values).toFixed(2)]
       : Array(6).fill("–");
