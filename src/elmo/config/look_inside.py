@@ -197,6 +197,8 @@ class GradientsConfig:
     def __post_init__(self) -> None:
         """Validate numbers."""
         require_at_least_one(self, "steps", "windows")
+        if self.png is not None and not self.png.lower().endswith(".png"):
+            raise ConfigError(f"png must be a file with .png (got {self.png!r}).")
         if not 0.0 <= self.clip_norm < math.inf:
             raise ConfigError(f"clip_norm must be 0 or more (got {self.clip_norm}).")
         if self.seed < 0:

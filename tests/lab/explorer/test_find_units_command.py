@@ -43,12 +43,15 @@ def test_command_reads_folder_and_file_and_writes_no_page_unless_asked(files):
 
 
 def test_page_shows_the_units_and_the_table_links_to_them(files, tmp_path):
-    page = tmp_path / "units.html"
+    page = tmp_path / "the units.html"
     config = FindUnitsConfig(*files, builtin="digit,quotes", page=str(page), device="cpu")
     found = find_units_command(config)
     for item in found.properties:
         best = item.units[0]
-        link = f"{page}#layer={best.track.layer}&direction=forward&values={best.track.kind}"
+        link = f"{page.as_uri()}#layer={best.track.layer}&direction=forward"
+        link += f"&values={best.track.kind}"
+        assert link.startswith("file:///")
+        assert "the%20units.html#" in link
         assert f"  {link}&unit={best.unit}\n" in str(found)
         assert found.to_dict()["links"][item.name] == f"{link}&unit={best.unit}"
         (track,) = stored_units(page, (best.track.layer, "forward", best.track.kind))

@@ -163,6 +163,9 @@ def test_command_reports_errors_before_it_measures(folders):
     assert result.exit_code == 1
     assert "too few for 201 time steps" in " ".join(result.output.split())
     assert not (folders / "page.html").exists()
+    result = elmo("gradients", *words, folders / "page.html", "--png", folders / "flow.jpg")
+    assert result.exit_code == 2
+    assert "png must be a file with .png" in result.output
 
 
 def test_picture_draws_each_panel(tmp_path):

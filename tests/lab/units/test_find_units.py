@@ -139,10 +139,24 @@ def test_positions_without_label_are_ignored(tmp_path):
     assert found["digit"].n_positions == len(LONG) // 2
 
 
-def test_text_without_labels_is_rejected():
-    traces = traces_of(LONG, 0)
-    with pytest.raises(InputError, match="No position that was read has a label"):
-        number_labels("x", [float("nan")] * len(LONG), traces)
+def test_named_property_that_does_not_vary_is_skipped():
+    text = LONG + "no more marks of speech are in this part of it, but only " * 40
+    gaps = [float("nan")] * len(text)
+    found = find_units(
+        make_model(text), text, builtin="quotes,whitespace", labels=gaps, random=False
+    )
+    assert [item.name for item in found.properties] == ["whitespace"]
+    reason = "has the same value everywhere in the second half of the text"
+    assert found.skipped["quotes"] == reason
+    assert found.to_dict()["skipped"]["labels"].startswith("has labels at only 0 positions")
+    assert f"Skipped: quotes {reason}" in " ".join(str(found).split())
+
+
+def test_error_about_sampled_text_states_how_much_was_read():
+    with pytest.raises(InputError, match=r"Read 40 of the .* Use a larger --max-positions\.$"):
+        find_units(make_model(), LONG, builtin="comment", max_positions=40)
+    with pytest.raises(InputError, match=r"No property varies .* Use a larger --max-positions\.$"):
+        find_units(make_model(), LONG, max_positions=3)
 
 
 @pytest.mark.parametrize("unit", ["characters", "bytes", "words"])
@@ -201,11 +215,13 @@ def test_elmo_reads_words_of_conllu_file(tmp_path):
     ("text", "options", "error", "message"),
     [
         ("t", {}, InputError, "No property varies"),
-        ("t", {"builtin": "capital"}, InputError, "1 positions with labels, at least 4"),
+        ("t", {"builtin": "capital"}, InputError, "labels at only 1 position, at least 4"),
         (TEXT, {"builtin": "comment"}, InputError, "comment has the same value everywhere"),
+        (TEXT, {"builtin": "comment,if"}, InputError, r"comment has .*; if has .* longer text\."),
+        (TEXT, {"labels": [float("nan")] * len(TEXT)}, InputError, "labels at only 0 positions"),
         (TEXT, {"builtin": "coment"}, ConfigError, "Did you mean comment"),
         (TEXT, {"builtin": ""}, InputError, "No property was given"),
-        (TEXT, {"labels": [1.0, 0.0]}, InputError, "there are 2 labels"),
+        (TEXT, {"labels": [1.0, 0.0]}, InputError, r"there are 2 labels\. Expected"),
         (TEXT, {"kinds": "update"}, ConfigError, "no values of these kinds: update"),
         (TEXT, {"kinds": "x"}, ConfigError, "Unknown kind"),
         (TEXT, {"n": 0}, ConfigError, "n must be at least 1"),

@@ -23,7 +23,7 @@ from elmo.lab.units.read_traces import Model, Text, model_of, read_traces, text_
 from elmo.lab.units.text_properties import PROPERTIES, pattern_property, text_property
 from elmo.lab.units.traces import Kind, UnitTraces, check_kinds
 from elmo.lab.units.unit_ablations import require_language_model, with_ablations
-from elmo.lab.units.unit_search import has_both_values, searches_of
+from elmo.lab.units.unit_search import obstacle, searches_of
 from elmo.lab.units.word_properties import (
     DEFAULT_PROPERTIES,
     AnnotatedWord,
@@ -52,6 +52,8 @@ def find_units(
 ) -> FoundUnits:
     """Find the units of a model that follow properties of a text.
 
+    Properties that do not vary in each half of the text are skipped.
+
     Args:
         model: Model, as in `read_traces`.
         text: The text as a string, a `Path` of a text file or a CoNLL-U file, or a list of
@@ -73,7 +75,7 @@ def find_units(
 
     Raises:
         ConfigError: An option is invalid.
-        InputError: The text or the labels cannot be used.
+        InputError: The text or the labels cannot be used, or no property varies.
     """
     FindUnitsConfig("", "", n=n, max_positions=max_positions, shifts=shifts, seed=seed)
     loaded = model_of(model, device, network)
@@ -88,7 +90,7 @@ def find_units(
         )
 
     traces = read(loaded)
-    properties = _properties(traces, annotated.words, builtin, pattern, labels)
+    properties, skipped = _properties(traces, annotated.words, builtin, pattern, labels)
     found = [
         PropertyUnits(
             name=item.name,
@@ -109,7 +111,7 @@ def find_units(
             replace(units, random=search.best(item, 1)[0])
             for units, item, search in zip(found, properties, searches, strict=True)
         ]
-    return FoundUnits(traces.unit, len(traces), traces.note, tuple(found))
+    return FoundUnits(traces.unit, len(traces), traces.note, tuple(found), skipped=skipped)
 
 
 def _names(names: str | Sequence[str]) -> list[str]:
@@ -124,8 +126,11 @@ def _properties(
     builtin: str | Sequence[str] | None,
     pattern: str | None,
     labels: str | os.PathLike[str] | Sequence[float] | None,
-) -> list[PropertyLabels]:
-    """Return the labels of all chosen properties, at least one."""
+) -> tuple[list[PropertyLabels], dict[str, str]]:
+    """Return the labels of the chosen properties, at least one, and why others were skipped.
+
+    Default properties are skipped without a reason.
+    """
     is_default = builtin is None and pattern is None and labels is None
     defaults = PROPERTIES if words is None else DEFAULT_PROPERTIES
     names = list(defaults) if is_default else _names(builtin or ())
@@ -137,15 +142,22 @@ def _properties(
         if isinstance(labels, str | os.PathLike):
             labels = read_numbers(Path(labels))
         chosen.append(number_labels("labels", labels, traces))
-    if is_default:
-        chosen = [item for item in chosen if has_both_values(item)]
-    if not chosen:
+    if not chosen and not is_default:
+        raise InputError("No property was given.")
+    obstacles = {item.name: obstacle(item) for item in chosen}
+    skipped = {name: reason for name, reason in obstacles.items() if reason}
+    usable = [item for item in chosen if item.name not in skipped]
+    if not usable:
+        problem = "No property varies in each half of the text."
+        if not is_default:
+            problem = "; ".join(f"{name} {reason}" for name, reason in skipped.items())
+            problem = f"No units can be found: {problem}."
         raise InputError(
-            "No property varies in both parts of the text. Use a longer text."
-            if is_default
-            else "No property was given."
+            f"{problem} {traces.note} Use a larger --max-positions."
+            if traces.sample is not None
+            else f"{problem} Use a longer text."
         )
-    return chosen
+    return usable, {} if is_default else skipped
 
 
 def _builtin_labels(

@@ -1,8 +1,9 @@
 """Result of `find_units`: the best units of each property, as table and JSON."""
 
 import textwrap
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -105,6 +106,7 @@ class FoundUnits:
         note: What the user should know about the text.
         properties: The best units of each property.
         page: Path of a page of `explore` that shows the units; empty without one.
+        skipped: Why units were not searched for some properties, by their names.
     """
 
     unit: Unit
@@ -112,6 +114,7 @@ class FoundUnits:
     note: str
     properties: tuple[PropertyUnits, ...]
     page: str = ""
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> PropertyUnits:
         """Return the result of a property by its name."""
@@ -127,12 +130,13 @@ class FoundUnits:
             "positions": self.n_positions,
             "note": self.note,
             "properties": [found.to_dict() for found in self.properties],
+            "skipped": dict(self.skipped),
             "links": self.links,
         }
 
     @property
     def links(self) -> dict[str, str]:
-        """Addresses of the best units within the page, by property; empty without a page."""
+        """Addresses (`file://`) of the best units in the page, by property; empty without one."""
         if not self.page:
             return {}
         return {found.name: self._link(found) for found in self.properties}
@@ -141,8 +145,8 @@ class FoundUnits:
         """Return the address of the best unit of a property within the page."""
         track, unit = found.units[0].track, found.units[0].unit
         return (
-            f"{self.page}#layer={track.layer}&direction={track.direction}&values={track.kind}"
-            f"&unit={unit}"
+            f"{Path(self.page).resolve().as_uri()}#layer={track.layer}"
+            f"&direction={track.direction}&values={track.kind}&unit={unit}"
         )
 
     def __str__(self) -> str:
@@ -154,10 +158,12 @@ class FoundUnits:
             if found.name in links:
                 rows.append(f"  {links[found.name]}")
             blocks.append("\n".join(rows))
+        skipped = "; ".join(f"{name} {reason}" for name, reason in self.skipped.items())
+        skipped = f"Skipped: {skipped}. " if skipped else ""
         note = f"{self.note} " if self.note else ""
         text = (
-            f"{note}Units were chosen on the first half and scored on the second. The sign of a "
-            "unit is that of its relation to the property."
+            f"{skipped}{note}Units were chosen on the first half and scored on the second. The "
+            "sign of a unit is that of its relation to the property."
         )
         blocks.append(textwrap.fill(text, COLUMNS))
         return "\n\n".join(blocks)

@@ -76,7 +76,7 @@ def number_labels(name: str, numbers: Sequence[float], traces: UnitTraces) -> Pr
         traces: Traces of the text.
 
     Raises:
-        InputError: There are not enough numbers or too many, or no position has a label.
+        InputError: There are not enough numbers or too many, or some are infinite.
     """
     pieces = traces.pieces if traces.sample is None else traces.sample.pieces
     is_labeled = np.ones(len(pieces), dtype=bool)
@@ -85,19 +85,17 @@ def number_labels(name: str, numbers: Sequence[float], traces: UnitTraces) -> Pr
     n_needed = int(is_labeled.sum())
     if len(numbers) != n_needed:
         raise InputError(
-            f"The text has {n_needed:,} {traces.unit}, but there are {len(numbers):,} labels of "
-            f"{name}. Expected one label for each of them."
+            f"The text has {n_needed:,} {traces.unit}, but there are {len(numbers):,} labels. "
+            "Expected one label for each of them."
         )
     whole = np.full(len(pieces), np.nan, dtype=np.float32)
     whole[is_labeled] = np.asarray(numbers, dtype=np.float32)
     if np.isinf(whole).any():
-        raise InputError(f"The labels of {name} contain infinite values.")
+        raise InputError("The labels contain infinite values.")
     values = whole[traces.positions]
     if traces.unit == "words":
         values[_line_breaks(traces.pieces)] = np.nan
     known = np.unique(values[~np.isnan(values)])
-    if not len(known):
-        raise InputError(f"No position that was read has a label of {name}.")
     return PropertyLabels(name, "", values, set(known) <= {0.0, 1.0})
 
 

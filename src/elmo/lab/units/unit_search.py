@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.errors import InputError
 from elmo.lab.units.property_labels import PropertyLabels
 from elmo.lab.units.traces import Track, UnitTraces
 from elmo.lab.units.unit_scores import (
@@ -23,8 +22,11 @@ from elmo.lab.units.unit_scores import (
     correlation,
     mutual_information,
 )
+from elmo.progress import format_count
 
 Sign = Literal[1, -1]
+# Each half needs two positions for a property to vary in it.
+MIN_POSITIONS = 4
 
 
 @dataclass(frozen=True)
@@ -91,18 +93,13 @@ class UnitSearch:
     def __init__(self, traces: UnitTraces, is_valid: NDArray[np.bool_]) -> None:
         """Divide the valid positions into a first and a second half.
 
+        The properties that are searched must vary in both of them; see `obstacle`.
+
         Args:
             traces: Values of the units.
             is_valid: Whether each position counts.
         """
-        positions = np.flatnonzero(is_valid)
-        if len(positions) < 4:
-            raise InputError(
-                f"The text has {len(positions)} positions with labels, at least 4 are needed. Use "
-                "a longer text."
-            )
-        self.is_valid = is_valid
-        self.parts = np.split(positions, [len(positions) // 2])
+        self.parts = _divided(is_valid)
         self.units = [
             (track, unit)
             for track in traces.tracks
@@ -119,9 +116,6 @@ class UnitSearch:
         Args:
             labels: The property.
             n: Number of units.
-
-        Raises:
-            InputError: The property does not vary in the first or in the second half.
         """
         first, second = self._labels(labels)
         scores = self._both[0].scores(first, labels.is_boolean)
@@ -175,14 +169,7 @@ class UnitSearch:
         return np.asarray((1.0 + scores) / 2.0 if labels.is_boolean else scores)
 
     def _labels(self, labels: PropertyLabels) -> list[NDArray[np.float32]]:
-        parts = [labels.values[part] for part in self.parts]
-        for name, half in zip(("first", "second"), parts, strict=True):
-            if len(np.unique(half)) < 2:
-                raise InputError(
-                    f"The property {labels.name} has the same value everywhere in the {name} half "
-                    "of the text. Use a longer text."
-                )
-        return parts
+        return [labels.values[part] for part in self.parts]
 
 
 def searches_of(traces: UnitTraces, properties: Sequence[PropertyLabels]) -> list[UnitSearch]:
@@ -197,8 +184,19 @@ def searches_of(traces: UnitTraces, properties: Sequence[PropertyLabels]) -> lis
     return searches
 
 
-def has_both_values(labels: PropertyLabels) -> bool:
-    """Whether a property varies in the first and in the second half of the text."""
-    positions = np.flatnonzero(labels.is_valid)
-    parts = np.split(labels.values[positions], [len(positions) // 2])
-    return all(len(np.unique(half)) > 1 for half in parts)
+def obstacle(labels: PropertyLabels) -> str:
+    """Return why units cannot be searched for a property; empty if they can."""
+    n_positions = int(labels.is_valid.sum())
+    if n_positions < MIN_POSITIONS:
+        count = format_count(n_positions, "position")
+        return f"has labels at only {count}, at least {MIN_POSITIONS} are needed"
+    for name, part in zip(("first", "second"), _divided(labels.is_valid), strict=True):
+        if len(np.unique(labels.values[part])) < 2:
+            return f"has the same value everywhere in the {name} half of the text"
+    return ""
+
+
+def _divided(is_valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """Return the valid positions of the first and of the second half."""
+    positions = np.flatnonzero(is_valid)
+    return np.split(positions, [len(positions) // 2])
