@@ -16,6 +16,7 @@ from elmo import cli
 from elmo.errors import ConfigError, InputError
 from elmo.lab import explore
 from elmo.lab.explorer.explore import explorer_page
+from elmo.lab.pages.html_page import HtmlPage
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
 from elmo.lab.units.traces import Track, UnitTraces
 
@@ -148,6 +149,21 @@ def test_command_writes_the_page(folder, tmp_path):
     data = json.loads(re.search(r'page-data">(.*?)</script>', out.read_text(), re.DOTALL)[1])
     assert {track["kind"] for track in data["sources"][0]["tracks"]} == {"hidden"}
     assert data["sources"][0]["guesses"] is None
+
+
+def test_command_states_the_share_of_unknown_characters(folder, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(LM_TEXT[:60] + "雨雨", encoding="utf-8")
+    out = tmp_path / "page.html"
+    result = command(folder, text, "--out", out, "--compare", folder, "--json")
+    note = (
+        "Not in the vocabulary of the model: 2 of 62 characters (3.23%), whose surprisal is that "
+        "of <UNK>."
+    )
+    assert json.loads(result.output)["note"] == note
+    first, _ = page_data(HtmlPage(out.read_text(encoding="utf-8")))["sources"]
+    assert first["note"] == note
+    assert first["unknown"] == [60, 61]
 
 
 def test_command_writes_the_saturation_of_gates(folder, tmp_path):

@@ -1,5 +1,6 @@
 """Tests of the explorer page in headless Chromium."""
 
+import dataclasses
 import json
 import re
 import time
@@ -10,6 +11,7 @@ import pytest
 from explorer_traces import QUOTE_UNIT, TEXT, inside_quotes, quote_traces, sampled_traces
 from headless_browser import SHIFT
 
+from elmo.lab.explorer import explorer_data
 from elmo.lab.explorer.explore import explorer_page
 from elmo.lab.pages.html_page import HtmlPage
 from elmo.lab.units.saturation import saturation
@@ -150,6 +152,22 @@ def test_hover_shows_value_surprisal_and_guesses(opened):
     assert "bits" not in page.text("#tooltip")
     page.browser_page.mouse("mouseMoved", 2, 2)
     assert page.js("document.getElementById('tooltip').hidden")
+
+
+def test_hover_states_pieces_that_the_model_does_not_know(opened):
+    traces = dataclasses.replace(
+        quote_traces(), guesses=((("<UNK>", 0.25),),) * len(TEXT), unknown=frozenset({9})
+    )
+    page = opened(traces)
+    page.hover(9)
+    tooltip = page.text("#tooltip")
+    assert "This character is not in the vocabulary of the model." in tooltip
+    assert "Surprisal of <UNK> 2.00 bits: the model expected <UNK> with 25%" in tooltip
+    assert len(page.texts("#tooltip .right")) == 1
+    page.hover(10)
+    assert "vocabulary" not in page.text("#tooltip")
+    assert page.texts("#tooltip .right") == []
+    assert f"1 of {len(TEXT)} characters" in page.text("#note")
 
 
 def test_arrow_keys_move_through_the_units_of_the_list(opened):
@@ -430,9 +448,37 @@ def test_dark_theme_changes_colors(opened):
     assert sum(page.pixel(0)) < sum(light)
 
 
-def test_page_states_units_that_are_not_stored(opened):
+def test_page_states_units_that_it_does_not_have(opened, monkeypatch):
+    monkeypatch.setattr(explorer_data, "MAX_BYTES", 2_000)
     page = opened(quote_traces(note="The text was cut."), fragment="#unit=400")
-    assert page.text("#note").startswith("The text was cut. Unit 400 is not stored")
+    missing = (
+        "The text was cut. There is no unit 400 (hidden state, layer 1). "
+        "Units are numbers from 0 to 11."
+    )
+    assert page.text("#note") == missing
+    not_stored = min(set(range(12)) - set(page.units()))
+    for fragment, note in (
+        (
+            f"unit={not_stored}",
+            f"The text was cut. Unit {not_stored} is not stored in this page: "
+            "use --units or --all-units.",
+        ),
+        ("unit=400", missing),
+        (f"unit={QUOTE_UNIT}", "The text was cut."),
+    ):
+        page.js(
+            "new Promise((done) => { addEventListener('hashchange', done, {once: true});"
+            f"location.hash = '{fragment}'; }})"
+        )
+        assert page.text("#note") == note
+
+
+def test_notes_of_two_models_are_named_only_if_they_differ(opened):
+    first, second = quote_traces(note="A note."), quote_traces(note="Another.")
+    page = opened({"first": first, "second": first})
+    assert page.text("#note") == "A note."
+    page = opened({"first": first, "second": second})
+    assert page.text("#note") == "first: A note. second: Another."
 
 
 def test_page_works_in_the_frame_of_a_notebook(browser, tmp_path):

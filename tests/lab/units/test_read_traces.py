@@ -203,6 +203,27 @@ def test_surprisal_of_elmo_is_that_of_forward_direction():
     assert len(traces.guesses[0]) == 5
 
 
+@pytest.mark.parametrize("n_guesses", [0, 2])
+def test_words_that_the_model_cannot_predict_are_unknown(n_guesses):
+    unknown = "xyzzy"
+    text = f"to {unknown} <unk>\nbe {unknown}"
+    traces = read_traces(make_model(unit="words"), text, n_guesses=n_guesses)
+    assert [traces.pieces[row] for row in sorted(traces.unknown)] == [unknown] * 2
+    assert traces.notes.startswith("Not in the vocabulary of the model: 2 of 5 words (40.00%)")
+    assert traces.notes.endswith(", whose surprisal is that of <UNK>.") == (n_guesses > 0)
+    known = VOCABULARY.words[-1]
+    elmo = read_traces(make_elmo(), f"{known} {unknown}\n{unknown}", n_guesses=n_guesses)
+    assert elmo.unknown == ({1, 3} if n_guesses else set())
+
+
+def test_sampled_text_counts_unknown_pieces_that_were_read():
+    traces = read_traces(make_model(), "雨" + "to be " * 4 + "雨", max_positions=5)
+    assert traces.unknown == {0}
+    assert traces.notes.startswith("Read 5 of the 26 characters of the text, from its beginning. ")
+    assert "1 of 5 characters (20.00%)" in traces.notes
+    assert read_traces(make_model(unit="bytes"), "雨").unknown == set()
+
+
 def test_elmo_without_softmax_has_no_surprisal():
     model = random_model(TINY)
     traces = read_traces(model, "the cat", device="cpu")

@@ -4,6 +4,7 @@ let addressTimer;
 
 /** Show what the fragment of the address names, as in `page.html#layer=1&values=cell&unit=37`. */
 function followAddress(explorer) {
+  explorer.showNote();
   const wanted = new URLSearchParams(location.hash.slice(1));
   if (![...wanted.keys()].length) return;
   const pane = explorer.panes[0];
@@ -15,8 +16,7 @@ function followAddress(explorer) {
   const index = pane.track.units.indexOf(Number(wanted.get("unit") ?? -1));
   if (index >= 0) explorer.showUnit(pane, index);
   else if (wanted.has("unit")) {
-    byId("note").textContent += ` Unit ${wanted.get("unit")} is not stored in this page: `
-      + "use --units or --all-units.";
+    explorer.showNote(missingUnit(pane.track, wanted.get("unit")));
   }
   const place = source.index(Number(wanted.get("position") ?? -1));
   if (place >= 0) {
@@ -25,8 +25,18 @@ function followAddress(explorer) {
   }
 }
 
+/** Return why a unit of a track cannot be shown. */
+function missingUnit(track, name) {
+  const last = track.record.n_units - 1;
+  const number = name.trim() ? Number(name) : NaN;
+  return Number.isInteger(number) && number >= 0 && number <= last
+    ? `Unit ${number} is not stored in this page: use --units or --all-units.`
+    : `There is no unit ${name} (${track.name}). Units are numbers from 0 to ${last}.`;
+}
+
 /** Keep the shown unit in the address, so that it can be copied. */
 function writeAddress(explorer) {
+  explorer.showNote();
   const { source, track, index } = explorer.panes[0];
   const parts = { layer: track.layer, direction: track.direction, values: track.kind,
     unit: track.units[index] };

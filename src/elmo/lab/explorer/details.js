@@ -2,6 +2,8 @@
 
 const CONTEXT = { characters: [22, 14], bytes: [22, 14], words: [5, 3] };
 const N_CONTEXTS = 6;
+// What a model reads and predicts instead of a piece that is not in its vocabulary.
+const UNKNOWN = "<UNK>";
 
 /** Return a button with the text around [first, end), colored by the unit of the pane. */
 function contextButton(pane, first, end, onclick) {
@@ -52,13 +54,20 @@ function fillTooltip(tooltip, pane, position) {
     make("span", { class: "piece" }, visiblePiece(piece)), ` ${place}`),
   make("p", {}, `Unit ${track.units[index]}: ${value}`)];
   let sentence = `${place}, ${visiblePiece(piece)}: ${value}.`;
+  const isUnknown = source.unknown.has(position);
+  if (isUnknown) {
+    const problem = `This ${source.one} is not in the vocabulary of the model.`;
+    rows.push(make("p", {}, problem));
+    sentence += ` ${problem}`;
+  }
   const bits = source.surprisal?.[position];
   if (Number.isFinite(bits)) {
     const chance = formatPercent(2 ** -bits);
     const which = source.directions.length > 1 ? " (reading forward)" : "";
-    rows.push(make("p", {},
-      `Surprisal ${bits.toFixed(2)} bits: the model expected it with ${chance}${which}.`));
-    sentence += ` Surprisal ${bits.toFixed(2)} bits.`;
+    const surprisal = `Surprisal${isUnknown ? ` of ${UNKNOWN}` : ""} ${bits.toFixed(2)} bits`;
+    const target = isUnknown ? UNKNOWN : "it";
+    rows.push(make("p", {}, `${surprisal}: the model expected ${target} with ${chance}${which}.`));
+    sentence += ` ${surprisal}.`;
   }
   const guesses = source.guesses(position);
   if (guesses.length) {
@@ -66,7 +75,8 @@ function fillTooltip(tooltip, pane, position) {
     for (const [text, probability] of guesses) {
       const bar = make("span", { class: "bar" });
       bar.style.width = `${100 * probability}%`;
-      rows.push(make("div", { class: `guess${text === piece ? " right" : ""}` },
+      const isRight = text === (isUnknown ? UNKNOWN : piece);
+      rows.push(make("div", { class: `guess${isRight ? " right" : ""}` },
         make("code", { dir: "auto" }, visiblePiece(text)), make("span", {}, bar),
         make("span", { class: "share" }, formatPercent(probability))));
     }

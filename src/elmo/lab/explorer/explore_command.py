@@ -1,5 +1,6 @@
 """The `explore` command: writes a page that shows the units of a network over a text."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from elmo.lab.explorer.explore import explorer_page, read_models
 from elmo.lab.units.annotated_text import read_annotated_text, text_of_file
 from elmo.lab.units.read_traces import Model
 from elmo.lab.units.saturation_figure import write_saturation
+from elmo.lab.units.traces import UnitTraces
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class ExploreResult:
     Attributes:
         page: Path of the page.
         megabytes: Size of the page.
-        note: How much of the text was read; empty if all of it was.
+        note: How much of the text was read, if not all of it, and how much of it is unknown to the
+            model, if anything.
         files: Other files that were written.
     """
 
@@ -52,5 +55,12 @@ def explore_text(config: ExploreConfig) -> ExploreResult:
         files.append(str(write_saturation(traces, Path(config.saturation))))
     page = explorer_page(traces, all_units=config.all_units, units=config.units)
     path = page.save(config.out)
-    notes = dict.fromkeys(each.note for each in traces.values() if each.note)
-    return ExploreResult(str(path), path.stat().st_size / 1e6, " ".join(notes), tuple(files))
+    return ExploreResult(str(path), path.stat().st_size / 1e6, _notes(traces), tuple(files))
+
+
+def _notes(traces: Mapping[str, UnitTraces]) -> str:
+    """Return the notes of the models, with their names if they differ."""
+    notes = {name: each.notes for name, each in traces.items()}
+    if len(set(notes.values())) == 1:
+        return next(iter(notes.values()))
+    return " ".join(f"{name}: {note}" for name, note in notes.items() if note)

@@ -15,11 +15,18 @@ class Explorer {
     this.list = new UnitList(byId("unit-list"), (index) => this.showUnit(this.active, index));
     this.saturation = new SaturationPanel(byId("saturation"), this);
     byId("title").textContent = document.title;
-    byId("note").textContent = this.sources.map((source) => source.note).filter(Boolean).join(" ");
     this.addPane(this.sources[0]);
     if (this.sources.length > 1) this.setCompare(true);
     followAddress(this);
     listen(this);
+  }
+
+  /** Show the notes about the models, with their names if they differ, and a message. */
+  showNote(message = "") {
+    const areEqual = new Set(this.sources.map((source) => source.note)).size === 1;
+    const notes = areEqual ? [this.sources[0].note] : this.sources
+      .filter((source) => source.note).map((source) => `${source.name}: ${source.note}`);
+    byId("note").textContent = [...notes, message].filter(Boolean).join(" ");
   }
 
   /** Add a pane; the second shows another layer of the same model, or another model. */

@@ -45,7 +45,7 @@ def _source(
     return {
         "name": name,
         "unit": traces.unit,
-        "note": traces.note,
+        "note": traces.notes,
         "pieces": list(traces.pieces),
         # Begin of each part in the page, and in the text.
         "parts": [[part.start, int(traces.positions[part.start])] for part in traces.parts],
@@ -55,6 +55,7 @@ def _source(
             for number, position in enumerate(traces.positions.tolist())
             if position in traces.line_ends
         ],
+        "unknown": sorted(traces.unknown),
         "surprisal": None if surprisal is None else encode_array(surprisal.astype(np.float32)),
         "guesses": None if traces.guesses is None else _guesses(traces.guesses),
         "tracks": [

@@ -114,6 +114,7 @@ function shownData(panes, found) {
     pieces: source.pieces,
     // Where the pieces begin in the text, if only parts of it were read.
     parts: source.parts.map(([first, position]) => ({ first, position })),
+    unknown: [...source.unknown], // indexes of pieces that are not in the vocabulary
     values: Array.from(track.row(index), (_, i) => Number(track.value(index, i).toPrecision(4))),
     surprisal_bits: source.surprisal && Array.from(source.surprisal,
       (bits) => (Number.isFinite(bits) ? Number(bits.toPrecision(4)) : null)),

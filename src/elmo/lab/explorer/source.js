@@ -90,6 +90,7 @@ class Source {
     this.parts = record.parts; // begin of each part, and its position in the whole text
     this.lineEnds = new Set(record.line_ends); // after these, if line breaks are no pieces
     this.one = { characters: "character", bytes: "byte", words: "word" }[record.unit];
+    this.unknown = new Set(record.unknown); // indexes of pieces that the model does not know
     this.surprisal = record.surprisal && decodeArray(record.surprisal);
     this.directions = [...new Set(record.tracks.map((track) => track.direction))];
     this.layers = [...new Set(record.tracks.map((track) => track.layer))];

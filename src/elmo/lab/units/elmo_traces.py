@@ -100,14 +100,19 @@ class ElmoUnits:
                 self._read_batch(batch, kinds, recorded, predictions if n_guesses else None)
         whole = [piece for words in lines for piece in (*words, "\n")]
         note = sample_note(windows, len(whole), "words and line breaks")
+        pieces = tuple(piece for words in sentences for piece in (*words, "\n"))
+        known = {"\n"} if self.vocabulary is None else {"\n", *self.vocabulary.ids}
         return UnitTraces(
-            pieces=tuple(piece for words in sentences for piece in (*words, "\n")),
+            pieces=pieces,
             unit="words",
             values={track: torch.cat(parts).numpy() for track, parts in recorded.items()},
             surprisal=predictions.surprisal if n_guesses else None,
             guesses=predictions.guesses if n_guesses else None,
             note=note,
             sample=TextSample(windows, whole) if note else None,
+            unknown=frozenset(
+                row for row, piece in enumerate(pieces) if n_guesses and piece not in known
+            ),
         )
 
     def _piece(self, number: int) -> str:

@@ -111,7 +111,7 @@ def find_units(
             replace(units, random=search.best(item, 1)[0])
             for units, item, search in zip(found, properties, searches, strict=True)
         ]
-    return FoundUnits(traces.unit, len(traces), traces.note, tuple(found), skipped=skipped)
+    return FoundUnits(traces.unit, len(traces), traces.notes, tuple(found), skipped=skipped)
 
 
 def _names(names: str | Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from elmo.kernels.exact_float32 import exact_float32
 from elmo.lab.recurrent_folder import RecurrentModel
 from elmo.lab.recurrent_layer import RecurrentState
 from elmo.lab.recurrent_network import NetworkOutput, RecurrentNetwork
-from elmo.lab.symbols import Ids, Symbols
+from elmo.lab.symbols import BENCHMARK_UNKNOWN, Ids, Symbols
 from elmo.lab.text_bytes import utf8_bytes
 from elmo.lab.units.gates import call_gates
 from elmo.lab.units.predictions import Predictions
@@ -23,6 +23,7 @@ from elmo.lab.units.sampled_text import reading_runs, sample_note, sample_window
 from elmo.lab.units.traces import Guess, Kind, Sentences, TextSample, Track, UnitTraces
 from elmo.text.tokenizer import replace_surrogates
 from elmo.text.tokenizers_by_name import get_tokenizer
+from elmo.text.vocabulary import UNKNOWN
 
 # Symbols that are read at a time, to bound the memory.
 STEPS = 1024
@@ -59,14 +60,21 @@ def symbol_traces(
                     surprisal.append(predictions.surprisal[part])
                     guesses += predictions.guesses[part]
     note = sample_note(windows, len(pieces), unit)
+    read = [position for window in windows for position in window]
     return UnitTraces(
-        pieces=tuple(piece for window in windows for piece in pieces[window.start : window.stop]),
+        pieces=tuple(pieces[position] for position in read),
         unit=unit,
         values={track: np.concatenate(parts) for track, parts in values.items()},
         surprisal=np.concatenate(surprisal) if n_guesses else None,
         guesses=tuple(guesses) if n_guesses else None,
         note=note,
         sample=TextSample(windows, pieces) if note else None,
+        unknown=frozenset(
+            row
+            for row, position in enumerate(read)
+            if ids[position] == model.symbols.unknown
+            and pieces[position] not in (UNKNOWN, BENCHMARK_UNKNOWN)
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from elmo.config.language_models import Unit
 from elmo.errors import ConfigError
+from elmo.text.vocabulary import UNKNOWN
 
 Kind = Literal["hidden", "cell", "input", "forget", "output", "candidate", "reset", "update"]
 Direction = Literal["forward", "backward"]
@@ -72,6 +73,8 @@ class UnitTraces:
             predictions are those of the parts, one after the other.
         line_ends: Positions of the whole text after which a line ends, if the network does not read
             the ends of lines; empty if they are pieces.
+        unknown: Rows of the pieces that are not in the vocabulary of the model. Their surprisal is
+            that of `<UNK>`.
     """
 
     pieces: tuple[str, ...]
@@ -82,6 +85,7 @@ class UnitTraces:
     note: str = ""
     sample: TextSample | None = None
     line_ends: frozenset[int] = frozenset()
+    unknown: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         """Check that all arrays have one row per position."""
@@ -129,6 +133,20 @@ class UnitTraces:
             return (range(len(self.pieces)),)
         ends = list(accumulate(map(len, self.sample.windows), initial=0))
         return tuple(range(*pair) for pair in pairwise(ends))
+
+    @property
+    def notes(self) -> str:
+        """The note, and the share of pieces that are not in the vocabulary of the model."""
+        if not self.unknown:
+            return self.note
+        n_pieces = len(self)
+        if self.unit == "words":
+            n_pieces -= self.pieces.count("\n")
+        count = f"{len(self.unknown):,} of {n_pieces:,} {self.unit}"
+        share = f"{len(self.unknown) / n_pieces:.2%}"
+        effect = "" if self.surprisal is None else f", whose surprisal is that of {UNKNOWN}"
+        note = f"Not in the vocabulary of the model: {count} ({share}){effect}."
+        return f"{self.note} {note}" if self.note else note
 
     @property
     def text(self) -> str:
