@@ -340,10 +340,15 @@ def downloaded(folder, pattern):
     raise AssertionError(f"No {pattern} was downloaded.")
 
 
+def svg_elements(picture, name):
+    return list(picture.iter(f"{{http://www.w3.org/2000/svg}}{name}"))
+
+
 def test_export_of_json_svg_and_png(opened, downloads):
     page = opened(fragment=f"#unit={QUOTE_UNIT}")
     name = f"unit-{QUOTE_UNIT}-layer-1-hidden"
     page.drag(TEXT.index("good"), TEXT.index("good") + 3)
+    page.hover(9)
     page.browser_page.click("#save-json")
     data = json.loads(downloaded(downloads, f"{name}.json"))
     (shown,) = data["shown"]
@@ -352,10 +357,32 @@ def test_export_of_json_svg_and_png(opened, downloads):
     assert "".join(shown["pieces"]) == TEXT
     assert shown["surprisal_bits"][:2] == [None, 2.0]
     assert data["selection"]["text"] == "good"
+    assert shown["pointed_at"] == {
+        "position": 9,
+        "piece": TEXT[9],
+        "value": pytest.approx(0.9, abs=0.004),
+        "surprisal_bits": 2.0,
+        "guesses": [
+            {"piece": TEXT[9], "probability": 0.75},
+            {"piece": "<", "probability": 0.25},
+        ],
+    }
     page.browser_page.click("#save-svg")
     picture = ET.fromstring(downloaded(downloads, f"{name}.svg"))
-    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [element.text for element in svg_elements(picture, "text")]
     assert TEXT.splitlines()[0] in texts
+    (line,) = [each for each in svg_elements(picture, "path") if each.get("class") == "line"]
+    first, end = page.js("explorer.panes[0].view.visible()")
+    points = np.array(re.findall(r"[ML]([\d.]+) ([\d.]+)", line.get("d")), dtype=float)
+    assert len(points) == end - first
+    assert (np.diff(points[:, 0]) > 0).all()
+    # High values are at the top, so at small y.
+    inside = inside_quotes(TEXT)[first:end]
+    assert points[inside, 1].max() < points[~inside, 1].min()
+    marks = [each for each in svg_elements(picture, "rect") if each.get("class") == "mark"]
+    n_matched = page.js("explorer.found.parts.reduce((sum, {first, end}) => sum + end - first, 0)")
+    assert n_matched > 0
+    assert len(marks) == 2 * len("good") + n_matched
     page.browser_page.click("#save-png")
     png = downloaded(downloads, f"{name}.png")
     assert png.startswith(b"\x89PNG")

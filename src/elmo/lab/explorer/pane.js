@@ -52,7 +52,7 @@ class Pane {
     this.view?.remove();
     this.view = new TextView(this.part("text-scroll"), source, () => this.drawPlots());
     this.view.content.dataset.unit = source.unit;
-    this.cursor = -1;
+    this.cursor = this.pointed = -1;
     this.setTrack(track ?? this.nearestTrack());
   }
 
@@ -130,6 +130,7 @@ class Pane {
   setCursor(position) {
     if (position === this.cursor) return;
     this.cursor = position;
+    if (position >= 0) this.pointed = position;
     this.view.setCursor(position);
     drawLine(this.part("plot"), this.track, this.index, this.view.visible(), position);
   }

@@ -1,7 +1,8 @@
-// The visible text of the panes as SVG, and their values as JSON.
+// The visible text and line plot of the panes as SVG, and their values as JSON.
 
 const MARGIN = 16;
 const HEADER = 66;
+const PLOT_HEIGHT = 118;
 
 /** Return {svg, width, height} of all panes, next to each other. */
 function pictureOf(panes) {
@@ -28,6 +29,10 @@ function paneSvg(pane) {
   const style = getComputedStyle(view.content);
   const ink = cssColor("--ink");
   const [rects, texts] = [[], []];
+  const isIn = (position, [start, stop]) => position >= start && position < stop;
+  const mark = (x, y, boxWidth) => rects.push(`<rect class="mark" x="${x.toFixed(1)}" `
+    + `y="${y.toFixed(1)}" width="${(boxWidth + 0.4).toFixed(1)}" height="2.5" `
+    + `fill="${cssColor("--accent")}"/>`);
   for (const line of visualLines(view, first, end)) {
     if (line.y + view.lineHeight / 2 < scrollTop) continue;
     if (line.y + view.lineHeight / 2 > scrollTop + clientHeight) continue;
@@ -35,6 +40,12 @@ function paneSvg(pane) {
       rects.push(`<rect x="${x.toFixed(1)}" y="${y.toFixed(1)}" `
         + `width="${(boxWidth + 0.4).toFixed(1)}" height="${view.lineHeight}" `
         + `fill="${pane.colors[127 + pane.row[position]]}"/>`);
+    }
+    for (const [position, x, y, boxWidth] of line.boxes) {
+      const isSelected = view.selection && isIn(position, view.selection);
+      const isMatch = (view.matches ?? []).some((part) => isIn(position, part));
+      if (isSelected) mark(x, y, boxWidth);
+      if (isSelected || isMatch) mark(x, y + view.lineHeight - 2.5, boxWidth);
     }
     const x = line.isRtl ? line.right : line.left;
     if (line.text.trim()) {
@@ -58,8 +69,45 @@ function paneSvg(pane) {
     + `</text></g><g transform="translate(${MARGIN} ${(HEADER - scrollTop).toFixed(1)})" `
     + `font-family="${escapeXml(style.fontFamily)}" font-size="${style.fontSize}" fill="${ink}">`
     + `${rects.join("")}${texts.join("")}</g>`;
-  const height = HEADER + Math.min(clientHeight, view.body.offsetHeight) + MARGIN;
-  return { content, width, height };
+  const base = HEADER + Math.min(clientHeight, view.body.offsetHeight) + MARGIN;
+  const plot = `<g transform="translate(${MARGIN} ${base})">${lineSvg(pane, clientWidth)}</g>`;
+  return { content: content + plot, width, height: base + PLOT_HEIGHT };
+}
+
+/** Return the line plot of the visible text. */
+function lineSvg(pane, width) {
+  const { view, track, index, source, cursor } = pane;
+  const [first, end] = view.visible();
+  const axes = lineAxes(track, index, [first, end], width, PLOT_HEIGHT);
+  const { left, right, top, bottom, low, high, x, y } = axes;
+  const id = `line-${pane.number}`;
+  const quiet = cssColor("--quiet");
+  const stops = [cssColor("--high"), quiet, cssColor("--low")].map((color, i) =>
+    `<stop offset="${i / 2}" stop-color="${color}"/>`).join("");
+  const grid = axes.ticks.map((value) => `<rect x="${left}" y="${y(value).toFixed(1)}" `
+    + `width="${width - left - right}" height="1" fill="${cssColor("--line")}"/>`
+    + `<text x="${left - 6}" y="${(y(value) + 4).toFixed(1)}" text-anchor="end">`
+    + `${formatValue(value)}</text>`);
+  const begins = new Set(source.parts.map(([begin]) => begin));
+  const points = Array.from({ length: end - first }, (_, i) => [
+    x(first + i).toFixed(1), y(track.value(index, first + i)).toFixed(1)]);
+  const path = points.map(([px, py], i) =>
+    `${i === 0 || begins.has(first + i) ? "M" : "L"}${px} ${py}`).join("");
+  const dots = axes.hasDots ? points.map(([px, py]) =>
+    `<circle cx="${px}" cy="${py}" r="2.4" fill="url(#${id})"/>`) : [];
+  const context = pane.part("plot").getContext("2d"); // which knows the widths of texts
+  const labels = positionLabels(context, source, [first, end], axes.step).map(([label, place]) =>
+    `<text x="${x(place).toFixed(1)}" y="${PLOT_HEIGHT - bottom / 2 + 4}" text-anchor="middle">`
+    + `${escapeXml(label)}</text>`);
+  const here = cursor >= first && cursor < end ? `<rect x="${(x(cursor) - 0.75).toFixed(1)}" `
+    + `y="${top}" width="1.5" height="${PLOT_HEIGHT - top - bottom}" `
+    + `fill="${cssColor("--accent")}"/>` : "";
+  return `<defs><linearGradient id="${id}" gradientUnits="userSpaceOnUse" x1="0" x2="0" `
+    + `y1="${y(high)}" y2="${y(low)}">${stops}</linearGradient></defs>`
+    + `<g font-family="system-ui, sans-serif" font-size="11" fill="${quiet}">${grid.join("")}`
+    + `<path class="line" d="${path}" fill="none" stroke="url(#${id})" `
+    + `stroke-width="${axes.lineWidth}" stroke-linejoin="round"/>`
+    + `${dots.join("")}${labels.join("")}${here}</g>`;
 }
 
 /** Yield the lines of the positions [first, end) as the browser broke them. */
@@ -101,9 +149,22 @@ function saturationData(source) {
   }));
 }
 
+/** Return what the tooltip of a position has, as plain data. */
+function positionData({ source, track, index }, position) {
+  const bits = source.surprisal?.[position];
+  return {
+    position: source.position(position),
+    piece: source.pieces[position],
+    value: Number(track.value(index, position).toPrecision(4)),
+    surprisal_bits: Number.isFinite(bits) ? Number(bits.toPrecision(4)) : null,
+    guesses: source.guesses(position).map(([piece, probability]) => (
+      { piece, probability: Number(probability.toPrecision(4)) })),
+  };
+}
+
 /** Return the values of the shown units, and the selection with what was found, as plain data. */
 function shownData(panes, found) {
-  const shown = panes.map(({ source, track, index }) => ({
+  const shown = panes.map(({ source, track, index, pointed }) => ({
     model: source.name,
     note: source.note,
     layer: track.layer,
@@ -118,6 +179,8 @@ function shownData(panes, found) {
     values: Array.from(track.row(index), (_, i) => Number(track.value(index, i).toPrecision(4))),
     surprisal_bits: source.surprisal && Array.from(source.surprisal,
       (bits) => (Number.isFinite(bits) ? Number(bits.toPrecision(4)) : null)),
+    // The guesses are those of the last position with a tooltip.
+    pointed_at: pointed < 0 ? null : positionData({ source, track, index }, pointed),
   }));
   const selection = found && {
     model: found.source.name,

@@ -2,21 +2,32 @@
 
 const N_BINS = 33;
 
+/** Return the axes of a line plot of the positions [first, end). */
+function lineAxes(track, index, [first, end], width, height) {
+  const [left, right, top, bottom] = [46, 8, 8, 20];
+  const [low, high] = track.range(index);
+  const step = (width - left - right) / Math.max(end - first, 1);
+  return {
+    left, right, top, bottom, step, low, high,
+    ticks: [low, (low + high) / 2, high],
+    x: (position) => left + (position - first + 0.5) * step,
+    y: (value) => top + (high - value) / (high - low || 1) * (height - top - bottom),
+    lineWidth: step > 3 ? 1.8 : 1,
+    hasDots: step > 6,
+  };
+}
+
 /** Draw the values of the positions [first, end) as a line, with the pieces as labels. */
 function drawLine(canvas, track, index, [first, end], cursor) {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   const context = clearedCanvas(canvas, width, height);
-  const [left, right, top, bottom] = [46, 8, 8, 20];
-  const [low, high] = track.range(index);
-  const count = end - first;
-  const step = (width - left - right) / Math.max(count, 1);
-  const x = (position) => left + (position - first + 0.5) * step;
-  const y = (value) => top + (high - value) / (high - low || 1) * (height - top - bottom);
+  const axes = lineAxes(track, index, [first, end], width, height);
+  const { left, right, top, bottom, step, low, high, x, y } = axes;
   const quiet = cssColor("--quiet");
   context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
   context.textAlign = "right";
-  for (const value of [low, (low + high) / 2, high]) {
+  for (const value of axes.ticks) {
     context.fillStyle = cssColor("--line");
     context.fillRect(left, Math.round(y(value)), width - left - right, 1);
     context.fillStyle = quiet;
@@ -28,7 +39,7 @@ function drawLine(canvas, track, index, [first, end], cursor) {
   gradient.addColorStop(0.5, quiet);
   gradient.addColorStop(1, cssColor("--low"));
   context.strokeStyle = gradient;
-  context.lineWidth = step > 3 ? 1.8 : 1;
+  context.lineWidth = axes.lineWidth;
   context.lineJoin = "round";
   context.beginPath();
   const begins = new Set(track.source.parts.map(([begin]) => begin));
@@ -37,7 +48,7 @@ function drawLine(canvas, track, index, [first, end], cursor) {
     else context.lineTo(x(i), y(track.value(index, i)));
   }
   context.stroke();
-  if (step > 6) {
+  if (axes.hasDots) {
     context.fillStyle = gradient;
     for (let i = first; i < end; i++) {
       context.beginPath();
@@ -45,23 +56,26 @@ function drawLine(canvas, track, index, [first, end], cursor) {
       context.fill();
     }
   }
-  drawPositionLabels(context, track.source, [first, end], x, height - bottom / 2, step);
+  context.fillStyle = quiet;
+  context.textAlign = "center";
+  for (const [label, place] of positionLabels(context, track.source, [first, end], step)) {
+    context.fillText(label, x(place), height - bottom / 2);
+  }
+  context.textAlign = "left";
   if (cursor >= first && cursor < end) {
     context.fillStyle = cssColor("--accent");
     context.fillRect(x(cursor) - 0.75, top, 1.5, height - top - bottom);
   }
 }
 
-/** Label positions with their pieces if all of them fit, else with round numbers. */
-function drawPositionLabels(context, source, [first, end], x, y, step) {
-  context.fillStyle = cssColor("--quiet");
-  context.textAlign = "center";
+/** Return labels of positions: their pieces if all of them fit, else round numbers. */
+function positionLabels(context, source, [first, end], step) {
   const widest = step < 9 ? Infinity : Math.max(...source.pieces.slice(first, end)
     .map((piece) => context.measureText(visiblePiece(piece)).width));
   if (widest + 2 <= step) {
-    for (let i = first; i < end; i++) context.fillText(visiblePiece(source.pieces[i]), x(i), y);
-    return;
+    return source.pieces.slice(first, end).map((piece, i) => [visiblePiece(piece), first + i]);
   }
+  const labels = [];
   const raw = 110 / step;
   const power = 10 ** Math.floor(Math.log10(raw));
   const interval = Math.max(1, power * [1, 2, 5, 10].find((factor) => factor * power >= raw));
@@ -70,11 +84,11 @@ function drawPositionLabels(context, source, [first, end], x, y, step) {
     const offset = position - begin;
     const stop = Math.min(end, partEnd);
     for (let k = Math.ceil((i + offset) / interval) * interval; k < stop + offset; k += interval) {
-      context.fillText(k.toLocaleString("en"), x(k - offset), y);
+      labels.push([k.toLocaleString("en"), k - offset]);
     }
     i = stop;
   }
-  context.textAlign = "left";
+  return labels;
 }
 
 /** Draw the mean color of each part of the text as a strip. */
