@@ -58,7 +58,9 @@ def test_probes_can_use_any_name():
 
 def test_allowed_hosts_replace_the_local_names():
     with ServerApp(allowed_host=("elmo.example",)) as server:
-        assert server.client.get("/openapi.json", headers={"host": "elmo.example"}).status_code == 200
+        assert (
+            server.client.get("/openapi.json", headers={"host": "elmo.example"}).status_code == 200
+        )
         assert server.client.get("/openapi.json", headers={"host": "localhost"}).status_code == 403
 
 
