@@ -8,7 +8,7 @@ from small_tasks import task_config
 
 import elmo.tasks
 from elmo.tasks.fitted.fitted_task import ModelRecord
-from elmo.tasks.fitted.task_card import EXAMPLES, task_card
+from elmo.tasks.fitted.task_card import task_card
 from elmo.tasks.registry.task_rows import TASKS
 
 ATTRIBUTION = {"language": "en", "license": "cc-by-sa-4.0", "derived_from": "small-en"}
@@ -49,12 +49,13 @@ def test_license_of_an_included_elmo_holds_for_the_repository(record):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_example_names_the_estimator_of_the_task(record, task):
-    config = task_config("", task=task) if task in EXAMPLES else record.config
-    if task not in EXAMPLES:
+    example = TASKS[task].example
+    config = record.config if example is None else task_config("", task=task)
+    if example is None:
         config = replace(config, task=task, options=None)
     card = task_card(replace(record, config=config), "ada/task", {}, includes_elmo=False)
-    if task in EXAMPLES:
-        name, texts = EXAMPLES[task]
+    if example is not None:
+        name, texts = example
         assert getattr(elmo.tasks, name).task == task
         assert f"model.predict({texts})" in card
     else:

@@ -7,24 +7,7 @@ from elmo.formats.attribution import DERIVED_FROM, LANGUAGE, LICENSE, card_heade
 from elmo.formats.model_card import label
 from elmo.tasks.fitted.fitted_task import ModelRecord
 from elmo.tasks.fitted.task_description import describe_target, describe_training
-
-# Type of a task on the Hugging Face Hub.
-PIPELINE_TAGS = {
-    "classification": "text-classification",
-    "sentence_pairs": "text-classification",
-    "tagging": "token-classification",
-    "question_answering": "question-answering",
-}
-# Estimator of a task and the argument of its `predict`, for the example.
-EXAMPLES = {
-    "classification": ("Classifier", '["A text."]'),
-    "sentence_pairs": ("SentencePairClassifier", '[("A text.", "Another text.")]'),
-    "tagging": ("Tagger", '["He lives in Seoul."]'),
-    "question_answering": ("QuestionAnswerer", '[("A question?", "A passage.")]'),
-    "semantic_roles": ("SemanticRoleLabeler", '["She robbed a bank."]'),
-    "coreference": ("CoreferenceResolver", '["Ada said that she left."]'),
-    "nearest_occurrences": ("NearestOccurrenceFinder", '[("bank", "She robbed a bank.")]'),
-}
+from elmo.tasks.registry.task_rows import TaskRow, task_row
 
 
 def task_card(
@@ -47,13 +30,14 @@ def task_card(
     shown = (LANGUAGE, LICENSE) if includes_elmo else (LANGUAGE,)
     header = {name: attribution[name] for name in shown if name in attribution}
     lines = ["---", "library_name: elmo-torch", *card_header(header)]
-    if config.task in PIPELINE_TAGS:
-        lines.append(f"pipeline_tag: {PIPELINE_TAGS[config.task]}")
+    row = task_row(config.task)
+    if row.pipeline_tag is not None:
+        lines.append(f"pipeline_tag: {row.pipeline_tag}")
     if config.elmo.model and hub.is_hub_id(config.elmo.model):
         lines.append(f"base_model: {config.elmo.model}")
     title = config.task.replace("_", " ")
     lines += [f"tags: [elmo, {config.task.replace('_', '-')}]", "---", ""]
-    lines += [f"# ELMo model for {title}", "", *_example(config.task, repository)]
+    lines += [f"# ELMo model for {title}", "", *_example(row, repository)]
     rows = {**describe_target(record), **describe_training(record)}
     if config.elmo.model is not None:
         rows["ELMo"] = _elmo(record, attribution, includes_elmo)
@@ -65,11 +49,11 @@ def task_card(
     return "\n".join(lines) + "\n"
 
 
-def _example(task: str, repository: str) -> list[str]:
+def _example(row: TaskRow, repository: str) -> list[str]:
     """Return the code that loads the model, for Python or else for the command line."""
-    if task not in EXAMPLES:
+    if row.example is None:
         return ["```sh", f"elmo task predict {repository} texts.txt", "```"]
-    name, texts = EXAMPLES[task]
+    name, texts = row.example
     return [
         "```python",
         f"from elmo.tasks import {name}",

@@ -58,6 +58,8 @@ class TaskRow:
         synonyms: Other names, for which the name is suggested.
         unused: Common options, and sections of them, without effect on this task.
         is_lookup: Whether the task is fitted in one pass instead of training.
+        pipeline_tag: Type of the task on the Hugging Face Hub, if it has one.
+        example: Estimator and argument of its `predict`, for the example of a model card.
     """
 
     name: str
@@ -72,6 +74,8 @@ class TaskRow:
     synonyms: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     is_lookup: bool = False
+    pipeline_tag: str | None = None
+    example: tuple[str, str] | None = None
 
 
 TASKS: dict[str, TaskRow] = {}
@@ -100,6 +104,8 @@ for _row in (
         answer_columns=("label", "confidence"),
         synonyms=("sentiment", "classifier", "textcat", "topics"),
         unused=("indicator_dim",),
+        pipeline_tag="text-classification",
+        example=("Classifier", '["A text."]'),
     ),
     TaskRow(
         "tagging",
@@ -131,6 +137,8 @@ for _row in (
         has_word_tags=True,
         synonyms=("ner", "pos", "chunking", "tagger", "entities"),
         unused=("indicator_dim", "phrases"),
+        pipeline_tag="token-classification",
+        example=("Tagger", '["He lives in Seoul."]'),
     ),
     TaskRow(
         "sentence_pairs",
@@ -148,6 +156,8 @@ for _row in (
         answer_columns=("label", "confidence"),
         synonyms=("nli", "entailment", "paraphrase", "pairs"),
         unused=("phrases",),
+        pipeline_tag="text-classification",
+        example=("SentencePairClassifier", '[("A text.", "Another text.")]'),
     ),
     TaskRow(
         "question_answering",
@@ -159,6 +169,8 @@ for _row in (
         answer_columns=("answer", "start", "end", "score"),
         synonyms=("qa", "question_answer", "reading"),
         unused=("phrases", "empty"),
+        pipeline_tag="question-answering",
+        example=("QuestionAnswerer", '[("A question?", "A passage.")]'),
     ),
     TaskRow(
         "semantic_roles",
@@ -175,6 +187,7 @@ for _row in (
         },
         synonyms=("srl", "roles"),
         unused=("phrases", *_COLUMNS),
+        example=("SemanticRoleLabeler", '["She robbed a bank."]'),
     ),
     TaskRow(
         "coreference",
@@ -187,6 +200,7 @@ for _row in (
         reader="coreference",
         synonyms=("coref", "clusters"),
         unused=("phrases", *_COLUMNS),
+        example=("CoreferenceResolver", '["Ada said that she left."]'),
     ),
     TaskRow(
         "word_senses",
@@ -210,6 +224,7 @@ for _row in (
         reader="occurrences",
         unused=("phrases", *_COLUMNS, *_TRAINING),
         is_lookup=True,
+        example=("NearestOccurrenceFinder", '[("bank", "She robbed a bank.")]'),
     ),
 ):
     register(_row)
