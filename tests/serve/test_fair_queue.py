@@ -105,6 +105,34 @@ def test_wait_is_at_most_what_was_queued_before_and_one_batch(costs, max_words):
             assert all(passed <= requests[part.request] for part in batch.slices)
 
 
+def test_long_request_is_not_overtaken_without_end():
+    queue = make_queue(max_words=200)
+    long = put(queue, [10] * 10)
+    n_taken = 0
+    while not long.is_taken:
+        while queue.n_words <= 180:
+            put(queue, [10])
+        n_taken += queue.take(20).n_words
+    # Itself, what may overtake it, and a batch.
+    assert n_taken <= 100 + 200 + 20
+
+
+def test_late_request_is_taken_before_others_and_ends_a_batch_of_another_operation():
+    queue = make_queue(max_words=30, slice_words=2)
+    late = put(queue, [2] * 10, "a", OPERATIONS[1])
+    queue.take(2)
+    for _ in range(2):
+        other = put(queue, [10], "b")
+        assert taken(queue.take(2)) == [(late, [2])]
+        assert taken(queue.take(100)) == [(other, [10])]
+    first, second = put(queue, [10], "b"), put(queue, [4], "c")
+    assert taken(queue.take(2)) == [(late, [2])]
+    # 30 positions of later requests are taken with `first`.
+    assert taken(queue.take(100)) == [(first, [10])]
+    assert taken(queue.take(100)) == [(late, [2])] * 6
+    assert taken(queue.take(100)) == [(second, [4])]
+
+
 def test_batch_has_one_operation_and_others_keep_their_turn():
     queue = make_queue()
     first = put(queue, [1], "a", OPERATIONS[0])
@@ -168,6 +196,30 @@ STEPS = st.one_of(
     st.tuples(st.just("take"), st.integers(1, 40)),
     st.tuples(st.just("cancel"), st.integers(0, 20)),
 )
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(STEPS, min_size=1, max_size=30), st.integers(1, 6), st.integers(30, 40))
+def test_request_is_complete_after_queue_itself_max_words_and_a_batch(steps, n_slices, max_words):
+    queue = make_queue(max_words=100, max_requests=100)
+    n_taken, bounds = 0, {}
+
+    def add(costs, host, operation):
+        bound = n_taken + queue.n_words + sum(costs) + 100 + max_words
+        bounds[put(queue, costs, host, operation)] = bound
+
+    add([10] * n_slices, "a", OPERATIONS[0])
+    for _ in range(20):
+        for step in steps:  # what does not fit arrives in the next round
+            if step[0] == "put":
+                with contextlib.suppress(QueueFull):
+                    add(*step[1:])
+            elif step[0] == "cancel" and step[1] < len(bounds):
+                list(bounds)[-step[1]].future.cancel()
+        if queue.n_requests:
+            batch = queue.take(max_words)
+            n_taken += batch.n_words
+            assert all(n_taken <= bounds[part.request] for part in batch.slices)
 
 
 @settings(deadline=None, max_examples=150)

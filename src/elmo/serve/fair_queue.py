@@ -1,6 +1,7 @@
 """Bounded queue of requests, from which clients take turns."""
 
 from collections import OrderedDict, deque
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Condition
@@ -58,7 +59,10 @@ class FairQueue:
     """Queue of requests. Hosts take turns, and requests of a host take turns, one slice each.
 
     A connection has one request at a time, so turns of requests are also turns of connections.
-    Words are counted as positions, with the boundary tokens of sentences.
+    A long request needs many turns, so later ones overtake it. After `max_words` positions of
+    later requests it is late, and taken before all others. Therefore at most the queue before a
+    request, the request itself, `max_words` of later requests and one batch are taken until it is
+    complete. Words are counted as positions, with the boundary tokens of sentences.
     """
 
     def __init__(
@@ -74,6 +78,10 @@ class FairQueue:
         self.max_words, self.max_requests = max_words, max_requests
         self._slice_words = slice_words
         self._hosts: OrderedDict[str, deque[AnyRequest]] = OrderedDict()
+        # Requests in the order of `put`. The value is the number of positions that are taken when
+        # the request is complete, if none of them belongs to a later request.
+        self._ends: OrderedDict[AnyRequest, int] = OrderedDict()
+        self._n_taken = 0
         self._condition = Condition()
         self._is_closed = False
         self.n_words = self.n_requests = 0
@@ -95,6 +103,7 @@ class FairQueue:
             self._hosts.setdefault(added.host, deque()).append(added)
             self.n_words += added.n_words
             self.n_requests += 1
+            self._ends[added] = self._n_taken + self.n_words
             self._condition.notify()
 
         def remove_if_not_computed(future: Future[list[object]]) -> None:
@@ -108,25 +117,23 @@ class FairQueue:
         """Wait for requests and remove a batch of at most `max_words` positions, or one item.
 
         Returns None after `close` when the queue is empty. The batch has the operation of the
-        request whose turn it is. It ends before the first slice that does not fit, so that no
-        request waits for more than the queue before it and one batch. Requests with other
-        operations keep their turn.
+        request whose turn it is. Requests with other operations keep their turn. The batch ends
+        before the first slice that does not fit, and before the turn of a late request with
+        another operation.
         """
         with self._condition:
             while not self._hosts:
                 if self._is_closed:
                     return None
                 self._condition.wait()
-            batch = Batch(next(iter(self._hosts.values()))[0].operation, [])
-            while hosts := [host for host in self._hosts if self._next_of(host, batch.operation)]:
-                for host in hosts:
-                    request = self._next_of(host, batch.operation)
-                    assert request is not None
-                    part = self._next_slice(request, max_words)
-                    if batch.slices and batch.n_words + part.n_words > max_words:
-                        return batch
-                    self._take_slice(host, part)
-                    batch.slices.append(part)
+            first = self._late_request() or next(iter(self._hosts.values()))[0]
+            batch = Batch(first.operation, [])
+            for request in self._turns(batch.operation):
+                part = self._next_slice(request, max_words)
+                if batch.slices and batch.n_words + part.n_words > max_words:
+                    break
+                self._take_slice(part)
+                batch.slices.append(part)
             return batch
 
     def close(self) -> None:
@@ -134,6 +141,27 @@ class FairQueue:
         with self._condition:
             self._is_closed = True
             self._condition.notify_all()
+
+    def _turns(self, operation: Operation[object, object]) -> Iterator[AnyRequest]:
+        """Yield the request whose turn it is. The caller takes a slice of it before the next."""
+        while hosts := [host for host in self._hosts if self._next_of(host, operation)]:
+            for host in hosts:
+                while (late := self._late_request()) is not None:
+                    if late.operation != operation:
+                        return
+                    yield late
+                if (request := self._next_of(host, operation)) is not None:
+                    yield request
+
+    def _late_request(self) -> AnyRequest | None:
+        """Return the oldest request if later ones have overtaken it too far.
+
+        No request is overtaken further than the oldest one.
+        """
+        for oldest, end in self._ends.items():
+            n_overtaking = self._n_taken + oldest.n_words - end
+            return oldest if n_overtaking >= self.max_words else None
+        return None
 
     def _next_of(self, host: str, operation: Operation[object, object]) -> AnyRequest | None:
         """Return the next request of a host with an operation; None if there is none."""
@@ -149,14 +177,17 @@ class FairQueue:
             stop += 1
         return Slice(request, request.next_item, stop)
 
-    def _take_slice(self, host: str, part: Slice) -> None:
+    def _take_slice(self, part: Slice) -> None:
         """Remove a slice, and move the rest of its request and its host to the end."""
-        request, requests = part.request, self._hosts[host]
+        request, host = part.request, part.request.host
+        requests = self._hosts[host]
         request.next_item = part.stop
         self.n_words -= part.n_words
+        self._n_taken += part.n_words
         requests.remove(request)
         if request.is_taken:
             self.n_requests -= 1
+            del self._ends[request]
         else:
             requests.append(request)
         if requests:
@@ -167,11 +198,16 @@ class FairQueue:
     def _remove(self, request: AnyRequest) -> None:
         """Remove the rest of a request, if it is still in the queue."""
         with self._condition:
-            requests = self._hosts.get(request.host)
-            if requests is None or request not in requests:
+            if request not in self._ends:
                 return
+            requests = self._hosts[request.host]
             requests.remove(request)
             if not requests:
                 del self._hosts[request.host]
             self.n_words -= request.n_words
             self.n_requests -= 1
+            for other in reversed(self._ends):
+                if other is request:
+                    break
+                self._ends[other] -= request.n_words
+            del self._ends[request]
