@@ -22,7 +22,7 @@ class FakeOperation(Operation):
     def subject(self):
         return "model"
 
-    def cost(self, item):
+    def n_positions(self, item):
         return item if isinstance(item, int) else 1
 
     def run(self, items):

@@ -96,6 +96,12 @@ def test_accepted_requests_are_computed_after_close(held):
     assert [future.result(10) for future in futures] == [[2 * n] for n in range(1, 20)]
 
 
+def test_seconds_of_work_include_the_batch_in_progress(held):
+    held.worker._words, held.worker._seconds = 20.0, 2.0
+    held.put(29)  # the batch in progress has one position
+    assert held.worker.seconds_of_work == 3.0
+
+
 def test_worker_continues_after_an_error_of_the_report(held):
     held.worker._report = lambda report: 1 / 0
     held.gate.set()
@@ -104,7 +110,7 @@ def test_worker_continues_after_an_error_of_the_report(held):
 
 def test_reports_have_words_and_waits_and_determine_the_rate(held):
     assert held.worker.words_per_second is None
-    assert held.worker.seconds_of_queue == 0
+    assert held.worker.seconds_of_work == 0
     held.put(30)
     held.gate.set()
     held.queue.close()

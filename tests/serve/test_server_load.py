@@ -63,6 +63,8 @@ def test_full_queue_is_answered_with_429_before_the_body_is_read():
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) >= 1
         assert server.client.get("/health").status_code == 200
+        # It does not need the queue.
+        assert server.ask("/tokenize", sentences="the cat")["sentences"][0]["words"]
         busy.release()
         assert [item.result().status_code for item in waiting] == [200, 200]
 
@@ -80,6 +82,19 @@ def test_request_that_does_not_fit_into_the_queue_is_answered_with_429():
         wait_for(lambda: server.state.queue.n_requests == 2)
         busy.release()
         assert waiting.result().status_code == small.result().status_code == 200
+
+
+def test_request_that_never_fits_into_the_queue_is_answered_with_422():
+    with ServerApp(queue_words=100, max_words=60, max_sentences=5, max_sentence_words=60) as server:
+        server.state.table.models["tiny"].value().__dict__["softmax_cost"] = 4
+        server.ask("/score", sentences=["a " * 23])
+        for path, fields in {
+            "/score": {"sentences": ["a " * 20, "a " * 2]},
+            "/substitutes": {"sentence": "a " * 24},
+        }.items():
+            message = server.error(path, 422, **fields)
+            assert message.startswith("The request has 26 positions, more than 25, the limit of")
+        server.ask("/embed", sentences=["a " * 50])
 
 
 def test_memory_of_answers_is_limited_and_released():
@@ -253,7 +268,7 @@ def test_positions_with_probabilities_count_by_the_size_of_the_softmax():
             if "_lstm." in name
         )
         # Ten words of 8 dimensions and their biases, in two directions.
-        assert model.softmax_cost == 1 + round(2 * 90 / n_lstm)
+        assert model.softmax_cost == 1 + round(3 * 2 * 90 / n_lstm)
         model.__dict__["softmax_cost"] = 4
         assert ScoreWords(model).cost(["a", "b"]) == 16
         assert FindSubstitutes(model).cost(SubstituteQuery(["a"], [0])) == 12

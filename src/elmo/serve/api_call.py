@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
+from elmo.config.serve import N_BOUNDARIES
 from elmo.errors import ConfigError, ElmoError, InputError, MissingExtra, shortened
 from elmo.serve.api_error import ApiError, invalid
 from elmo.serve.fair_queue import QueueClosed, QueueFull
@@ -132,8 +133,16 @@ class ApiCall:
         """
         if not items:
             return []
-        self._held.add(n_values * BYTES_PER_VALUE)
         queued = QueuedRequest(operation, items, self.facts.host)
+        if queued.n_words > self.config.queue_words:
+            limit = self.config.queue_words // operation.position_cost
+            n_positions = sum(map(operation.n_positions, items))
+            raise invalid(
+                f"The request has {n_positions} positions, more than {limit}, the limit of this "
+                f"path. Positions are words and {N_BOUNDARIES} boundary tokens per sentence. Send "
+                "several requests."
+            )
+        self._held.add(n_values * BYTES_PER_VALUE)
         try:
             self.state.queue.put(queued)
         except QueueFull:

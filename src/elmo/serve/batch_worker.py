@@ -52,6 +52,7 @@ class BatchWorker:
         """
         self._queue, self._batch_words, self._report = queue, batch_words, report
         self._words = self._seconds = 0.0
+        self._words_in_progress = 0
         self._thread = Thread(target=self._run, name="batches", daemon=True)
 
     def start(self) -> None:
@@ -69,17 +70,19 @@ class BatchWorker:
         return self._words / self._seconds if self._seconds else None
 
     @property
-    def seconds_of_queue(self) -> float:
-        """Estimated time to compute what is in the queue."""
+    def seconds_of_work(self) -> float:
+        """Estimated time to compute the batch in progress and what is in the queue."""
         rate = self.words_per_second
-        return self._queue.n_words / rate if rate else 0.0
+        return (self._words_in_progress + self._queue.n_words) / rate if rate else 0.0
 
     def _run(self) -> None:
         while (batch := self._queue.take(self._batch_words)) is not None:
+            self._words_in_progress = batch.n_words
             try:
                 self._process(batch)
             except Exception:  # the thread must go on
                 logger.exception("A batch could not be recorded.")
+            self._words_in_progress = 0
 
     def _process(self, batch: Batch) -> None:
         """Compute a batch and report it."""

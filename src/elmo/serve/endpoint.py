@@ -27,7 +27,8 @@ class Endpoint:
         required: Names of the fields that must be there.
         examples: Example of a body.
         answer: JSON schema of the answer, or its media type.
-        is_limited: Whether it is rejected under load and while shutting down.
+        is_limited: Whether it is rejected while shutting down.
+        is_computed: Whether it needs the queue, and is rejected when this is full.
     """
 
     path: str
@@ -38,6 +39,7 @@ class Endpoint:
     example: Mapping[str, object] | None = None
     answer: Schema | str = field(default_factory=lambda: {"type": "object"})
     is_limited: bool = True
+    is_computed: bool = True
 
     @property
     def method(self) -> str:
@@ -57,20 +59,23 @@ class EndpointApp:
         """Answer a request."""
         request_facts(scope).route = self._endpoint.path
         request, state = Request(scope, receive), self._state
+        is_computed = self._endpoint.is_limited and self._endpoint.is_computed
         error: ApiError | None = None
         if self._endpoint.is_limited and state.is_stopping:
             error = stopping()
-        elif self._endpoint.is_limited and state.is_full:
+        elif is_computed and state.is_full:
             error = full(state)
         if error is not None:
             return await error_response(request, error)(scope, receive, send)
         state.n_active += self._endpoint.is_limited
+        state.n_computed += is_computed
         try:
             with state.memory.reserve() as held:
                 answer = await self._answer(ApiCall(request, state, held, self._allowed))
                 await answer(scope, receive, send)
         finally:
             state.n_active -= self._endpoint.is_limited
+            state.n_computed -= is_computed
 
     async def _answer(self, call: ApiCall) -> ASGIApp:
         seconds = call.config.timeout

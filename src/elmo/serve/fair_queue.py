@@ -71,7 +71,7 @@ class FairQueue:
         """Create an empty queue.
 
         Args:
-            max_words: Maximum number of positions in the queue. A single request can have more.
+            max_words: Maximum number of positions in the queue.
             max_requests: Maximum number of requests in the queue.
             slice_words: Maximum number of positions per turn, or one item.
         """
@@ -97,7 +97,7 @@ class FairQueue:
         with self._condition:
             if self._is_closed:
                 raise QueueClosed
-            is_over = self.n_words and self.n_words + added.n_words > self.max_words
+            is_over = self.n_words + added.n_words > self.max_words
             if is_over or self.n_requests >= self.max_requests:
                 raise QueueFull
             self._hosts.setdefault(added.host, deque()).append(added)

@@ -36,7 +36,7 @@ class EmbedWords(ModelOperation[Sequence[str], NDArray[np.float32]]):
     name: ClassVar[str] = "embed"
     layers: str = "average"
 
-    def cost(self, item: Sequence[str]) -> int:
+    def n_positions(self, item: Sequence[str]) -> int:
         """Return the number of positions of a sentence."""
         return len(item) + N_BOUNDARIES
 
@@ -46,14 +46,24 @@ class EmbedWords(ModelOperation[Sequence[str], NDArray[np.float32]]):
 
 
 @dataclass(frozen=True)
-class ScoreWords(ModelOperation[Sequence[str], WordScores]):
+class SoftmaxOperation(ModelOperation[Item, Result]):
+    """An operation that computes probabilities of words at each position."""
+
+    @property
+    def position_cost(self) -> int:
+        """Cost of a position with its probabilities."""
+        return self.model.softmax_cost
+
+
+@dataclass(frozen=True)
+class ScoreWords(SoftmaxOperation[Sequence[str], WordScores]):
     """Log-probabilities of the words of sentences."""
 
     name: ClassVar[str] = "score"
 
-    def cost(self, item: Sequence[str]) -> int:
-        """Return the number of positions that take as long without a softmax."""
-        return (len(item) + N_BOUNDARIES) * self.model.softmax_cost
+    def n_positions(self, item: Sequence[str]) -> int:
+        """Return the number of positions of a sentence."""
+        return len(item) + N_BOUNDARIES
 
     def run(self, items: Sequence[Sequence[str]]) -> list[WordScores]:
         """Return the scores of each sentence."""
@@ -61,14 +71,14 @@ class ScoreWords(ModelOperation[Sequence[str], WordScores]):
 
 
 @dataclass(frozen=True)
-class FindSubstitutes(ModelOperation[SubstituteQuery, list[list[Substitute]]]):
+class FindSubstitutes(SoftmaxOperation[SubstituteQuery, list[list[Substitute]]]):
     """Substitutes at positions of sentences."""
 
     name: ClassVar[str] = "substitutes"
 
-    def cost(self, item: SubstituteQuery) -> int:
-        """Return the number of positions that take as long without a softmax."""
-        return (len(item.words) + N_BOUNDARIES) * self.model.softmax_cost
+    def n_positions(self, item: SubstituteQuery) -> int:
+        """Return the number of positions of the sentence."""
+        return len(item.words) + N_BOUNDARIES
 
     def run(self, items: Sequence[SubstituteQuery]) -> list[list[list[Substitute]]]:
         """Return the substitutes at each position of each sentence."""
@@ -87,7 +97,7 @@ class PredictTask(Operation[Example[object], Record]):
         """Name of the task."""
         return self.task.name
 
-    def cost(self, item: Example[object]) -> int:
+    def n_positions(self, item: Example[object]) -> int:
         """Return the number of positions of all texts of an example."""
         return sum(len(words) + N_BOUNDARIES for words in item.texts)
 

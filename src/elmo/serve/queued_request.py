@@ -20,9 +20,18 @@ class Operation(ABC, Generic[Item, Result]):
     def subject(self) -> str:
         """Name of the model or task, for metrics."""
 
+    @property
+    def position_cost(self) -> int:
+        """Number of positions of word vectors that take as long as a position of this operation."""
+        return 1
+
     @abstractmethod
-    def cost(self, item: Item) -> int:
+    def n_positions(self, item: Item) -> int:
         """Return the number of positions to compute for an item, at least 1."""
+
+    def cost(self, item: Item) -> int:
+        """Return the cost of an item, in positions of word vectors."""
+        return self.n_positions(item) * self.position_cost
 
     @abstractmethod
     def run(self, items: Sequence[Item]) -> Sequence[Result]:

@@ -19,6 +19,7 @@ class ServerState:
     Attributes:
         is_stopping: Whether new requests are rejected because the server is shutting down.
         n_active: Number of requests in progress.
+        n_computed: Number of requests in progress that need computation.
         tokenizing: Thread that splits long texts.
         example_words: Words of the example sentences by model and layers, on first use.
         turns: Turns of answers with vectors.
@@ -37,7 +38,7 @@ class ServerState:
         self.example_words: dict[tuple[str, str], ExampleWords] = {}
         self.turns = AnswerTurns()
         self.is_stopping = False
-        self.n_active = 0
+        self.n_active = self.n_computed = 0
         self.metrics.watch(
             "elmo_queued_words", "Positions in the queue.", lambda: self.queue.n_words
         )
@@ -58,9 +59,9 @@ class ServerState:
 
     @property
     def is_full(self) -> bool:
-        """Whether every new request is rejected because of the load."""
-        return self.queue.is_full or self.n_active >= self.config.queue_requests
+        """Whether every new request that needs computation is rejected because of the load."""
+        return self.queue.is_full or self.n_computed >= self.config.queue_requests
 
     def retry_after(self) -> str:
-        """Return the header Retry-After: seconds until the queue is computed, at least 1."""
-        return str(max(1, math.ceil(self.worker.seconds_of_queue)))
+        """Return the header Retry-After: seconds until the queue is empty, at least 1."""
+        return str(max(1, math.ceil(self.worker.seconds_of_work)))

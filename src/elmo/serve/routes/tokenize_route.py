@@ -27,4 +27,5 @@ TOKENIZE = Endpoint(
     object_of(
         {"model": {"type": "string"}, "sentences": list_of({"words": WORDS, "offsets": OFFSETS})}
     ),
+    is_computed=False,
 )
