@@ -92,7 +92,7 @@ def test_wait_is_at_most_what_was_queued_before_and_one_batch(costs, max_words):
     requests, passed, waiting = {}, 0, iter(costs)
     is_over = False
     while not is_over or queue.n_requests:
-        while not is_over and not queue.is_full:
+        while not is_over and not queue.is_full("a"):
             cost = next(waiting, None)
             is_over = cost is None
             if not is_over:
@@ -150,7 +150,7 @@ def test_put_rejects_over_limits():
     with pytest.raises(QueueFull):
         put(queue, [11])
     put(queue, [10])
-    assert queue.is_full
+    assert queue.is_full("a")
     with pytest.raises(QueueFull):
         put(queue, [1])
     queue.take(100)
@@ -159,6 +159,35 @@ def test_put_rejects_over_limits():
     with pytest.raises(QueueFull):
         put(queue, [1])
     assert queue.n_requests == 2
+
+
+def test_host_with_few_positions_is_admitted_when_another_has_filled_the_queue():
+    queue = make_queue(max_words=160, max_requests=32)
+    for _ in range(16):
+        put(queue, [10], "heavy")
+    assert queue.is_full("heavy")
+    assert not queue.is_full("light")
+    with pytest.raises(QueueFull):
+        put(queue, [11], "light")
+    put(queue, [10], "light")
+    assert queue.is_full("light")  # it has a sixteenth now
+    for host in "abc":
+        put(queue, [10], host)
+    assert queue.is_full("d")  # the second limit, 200
+    assert queue.n_words == 200
+
+
+def test_host_with_few_requests_is_admitted_when_another_has_filled_the_queue():
+    queue = make_queue(max_requests=32)
+    for _ in range(32):
+        put(queue, [1], "heavy")
+    with pytest.raises(QueueFull):
+        put(queue, [1], "heavy")
+    requests = [put(queue, [1], "light") for _ in range(2)]
+    with pytest.raises(QueueFull):
+        put(queue, [1], "light")
+    requests[0].future.cancel()
+    put(queue, [1], "light")
 
 
 def test_closed_queue_can_be_emptied():
@@ -260,7 +289,8 @@ def test_every_item_is_taken_once_in_order_unless_cancelled(steps):
                 cancelled.add(request)
             request.future.cancel()
         waiting = [item for item in requests if not item.is_taken and item not in cancelled]
-        assert queue.n_requests == len(waiting)
+        assert queue.n_requests == len(waiting) <= 8 + 2
+        assert queue.n_words <= 100 + 25
         assert queue.n_words == sum(item.n_words for item in waiting)
     queue.close()
     while take(25):

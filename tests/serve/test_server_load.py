@@ -69,6 +69,15 @@ def test_full_queue_is_answered_with_429_before_the_body_is_read():
         assert [item.result().status_code for item in waiting] == [200, 200]
 
 
+def test_requests_in_progress_of_one_host_leave_room_for_others():
+    with ServerApp(queue_requests=16, trusted_proxy=("testclient",)) as server:
+        for _ in range(16):
+            server.state.computed.add("10.0.0.1")
+        for host, status in ("10.0.0.1", 429), ("10.0.0.2", 200):
+            headers = {"x-forwarded-for": host}
+            server.ask("/embed", status, headers, sentences="the cat")
+
+
 def test_request_that_does_not_fit_into_the_queue_is_answered_with_429():
     limits = {"queue_words": 30, "max_words": 20, "max_sentences": 5, "max_sentence_words": 20}
     with ServerApp(**limits) as server:

@@ -57,25 +57,26 @@ class EndpointApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        request_facts(scope).route = self._endpoint.path
+        facts = request_facts(scope)
+        facts.route = self._endpoint.path
         request, state = Request(scope, receive), self._state
         is_computed = self._endpoint.is_limited and self._endpoint.is_computed
         error: ApiError | None = None
         if self._endpoint.is_limited and state.is_stopping:
             error = stopping()
-        elif is_computed and state.is_full:
+        elif is_computed and state.is_full(facts.host):
             error = full(state)
         if error is not None:
             return await error_response(request, error)(scope, receive, send)
         state.n_active += self._endpoint.is_limited
-        state.n_computed += is_computed
+        state.computed.add(facts.host, is_computed)
         try:
             with state.memory.reserve() as held:
                 answer = await self._answer(ApiCall(request, state, held, self._allowed))
                 await answer(scope, receive, send)
         finally:
             state.n_active -= self._endpoint.is_limited
-            state.n_computed -= is_computed
+            state.computed.release(facts.host, is_computed)
 
     async def _answer(self, call: ApiCall) -> ASGIApp:
         seconds = call.config.timeout

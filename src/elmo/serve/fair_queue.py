@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from threading import Condition
 from typing import cast
 
+from elmo.serve.fair_limit import FairLimit
 from elmo.serve.queued_request import Item, Operation, QueuedRequest, Result
 
 AnyRequest = QueuedRequest[object, object]
@@ -71,11 +72,12 @@ class FairQueue:
         """Create an empty queue.
 
         Args:
-            max_words: Maximum number of positions in the queue.
-            max_requests: Maximum number of requests in the queue.
+            max_words: Maximum number of positions in the queue, a `FairLimit`.
+            max_requests: Maximum number of requests in the queue, a `FairLimit`.
             slice_words: Maximum number of positions per turn, or one item.
         """
-        self.max_words, self.max_requests = max_words, max_requests
+        self._max_words = max_words
+        self._words, self._requests = FairLimit(max_words), FairLimit(max_requests)
         self._slice_words = slice_words
         self._hosts: OrderedDict[str, deque[AnyRequest]] = OrderedDict()
         # Requests in the order of `put`. The value is the number of positions that are taken when
@@ -84,12 +86,20 @@ class FairQueue:
         self._n_taken = 0
         self._condition = Condition()
         self._is_closed = False
-        self.n_words = self.n_requests = 0
 
     @property
-    def is_full(self) -> bool:
-        """Whether every further request would be rejected."""
-        return self.n_requests >= self.max_requests or self.n_words >= self.max_words
+    def n_words(self) -> int:
+        """Number of positions in the queue."""
+        return self._words.n_held
+
+    @property
+    def n_requests(self) -> int:
+        """Number of requests in the queue."""
+        return self._requests.n_held
+
+    def is_full(self, host: str) -> bool:
+        """Return whether every further request of a host would be rejected."""
+        return not (self._words.has_room(host) and self._requests.has_room(host))
 
     def put(self, request: QueuedRequest[Item, Result]) -> None:
         """Add a request, or raise `QueueFull` or `QueueClosed`."""
@@ -97,12 +107,12 @@ class FairQueue:
         with self._condition:
             if self._is_closed:
                 raise QueueClosed
-            is_over = self.n_words + added.n_words > self.max_words
-            if is_over or self.n_requests >= self.max_requests:
+            has_room = self._words.has_room(added.host, added.n_words)
+            if not has_room or not self._requests.has_room(added.host):
                 raise QueueFull
             self._hosts.setdefault(added.host, deque()).append(added)
-            self.n_words += added.n_words
-            self.n_requests += 1
+            self._words.add(added.host, added.n_words)
+            self._requests.add(added.host)
             self._ends[added] = self._n_taken + self.n_words
             self._condition.notify()
 
@@ -160,7 +170,7 @@ class FairQueue:
         """
         for oldest, end in self._ends.items():
             n_overtaking = self._n_taken + oldest.n_words - end
-            return oldest if n_overtaking >= self.max_words else None
+            return oldest if n_overtaking >= self._max_words else None
         return None
 
     def _next_of(self, host: str, operation: Operation[object, object]) -> AnyRequest | None:
@@ -182,11 +192,11 @@ class FairQueue:
         request, host = part.request, part.request.host
         requests = self._hosts[host]
         request.next_item = part.stop
-        self.n_words -= part.n_words
+        self._words.release(host, part.n_words)
         self._n_taken += part.n_words
         requests.remove(request)
         if request.is_taken:
-            self.n_requests -= 1
+            self._requests.release(host)
             del self._ends[request]
         else:
             requests.append(request)
@@ -204,8 +214,8 @@ class FairQueue:
             requests.remove(request)
             if not requests:
                 del self._hosts[request.host]
-            self.n_words -= request.n_words
-            self.n_requests -= 1
+            self._words.release(request.host, request.n_words)
+            self._requests.release(request.host)
             for other in reversed(self._ends):
                 if other is request:
                     break

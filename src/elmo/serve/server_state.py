@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from elmo.config.serve import ServeConfig
 from elmo.serve.batch_worker import BatchWorker
 from elmo.serve.example_words import ExampleWords
+from elmo.serve.fair_limit import FairLimit
 from elmo.serve.fair_queue import FairQueue
 from elmo.serve.held_memory import HeldMemory
 from elmo.serve.model_table import ModelTable
@@ -19,7 +20,7 @@ class ServerState:
     Attributes:
         is_stopping: Whether new requests are rejected because the server is shutting down.
         n_active: Number of requests in progress.
-        n_computed: Number of requests in progress that need computation.
+        computed: Requests in progress that need computation, by host.
         tokenizing: Thread that splits long texts.
         example_words: Words of the example sentences by model and layers, on first use.
         turns: Turns of answers with vectors.
@@ -38,7 +39,8 @@ class ServerState:
         self.example_words: dict[tuple[str, str], ExampleWords] = {}
         self.turns = AnswerTurns()
         self.is_stopping = False
-        self.n_active = self.n_computed = 0
+        self.n_active = 0
+        self.computed = FairLimit(config.queue_requests)
         self.metrics.watch(
             "elmo_queued_words", "Positions in the queue.", lambda: self.queue.n_words
         )
@@ -57,10 +59,9 @@ class ServerState:
             }
         )
 
-    @property
-    def is_full(self) -> bool:
-        """Whether every new request that needs computation is rejected because of the load."""
-        return self.queue.is_full or self.n_computed >= self.config.queue_requests
+    def is_full(self, host: str) -> bool:
+        """Return whether new requests of a host are rejected if they need computation."""
+        return self.queue.is_full(host) or not self.computed.has_room(host)
 
     def retry_after(self) -> str:
         """Return the header Retry-After: seconds until the queue is empty, at least 1."""
