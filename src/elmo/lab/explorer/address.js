@@ -41,10 +41,11 @@ function writeAddress(explorer) {
   const parts = { layer: track.layer, direction: track.direction, values: track.kind,
     unit: track.units[index] };
   if (explorer.sources.length > 1) parts.model = explorer.sources.indexOf(source);
+  const before = location.hash;
   clearTimeout(addressTimer);
   addressTimer = setTimeout(() => {
-    // Frames in notebooks have no address.
-    if (location.protocol !== "about:") {
+    // An address that was entered meanwhile stays. Frames in notebooks have none.
+    if (location.hash === before && location.protocol !== "about:") {
       history.replaceState(null, "", `#${new URLSearchParams(parts)}`);
     }
   }, 300);
