@@ -222,7 +222,7 @@ def tiny():
 
 
 def set_hub_endpoint(monkeypatch, endpoint):
-    """Let `huggingface_hub` use a server instead of the real hub."""
+    """Start a server and set it as the address of the hub for `huggingface_hub`."""
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", endpoint)

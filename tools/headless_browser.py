@@ -185,7 +185,7 @@ class BrowserPage(OpenPage):
         )
 
     def reduce_motion(self) -> None:
-        """Let the page know that the user prefers reduced motion."""
+        """Set the preference of the user for reduced motion."""
         feature = {"name": "prefers-reduced-motion", "value": "reduce"}
         self.call("Emulation.setEmulatedMedia", features=[feature])
 

@@ -69,7 +69,7 @@ def _draw_panel(plot: "Axes", flow: "GradientFlow", title: str) -> None:
     plot.set_ylim(low, high)
     plot.set_title(title)
     plot.set_xlabel("steps back (k)")
-    # The upper plots of a shared axis have no numbers otherwise.
+    # By default only the lowest of several plots with a shared axis shows its numbers.
     plot.tick_params(labelbottom=True)
     plot.set_ylabel("gradient norm relative to k = 0")
     plot.grid(alpha=0.25)
