@@ -84,7 +84,10 @@ def test_read_rejects_bundled_model_that_is_not_installed(models, name):
 
 def test_error_for_unknown_name_lists_bundled_models(small):
     assert_error(
-        lambda: read("small-fr"), "small-fr", "no bundled model of that name", "bundled: small-en)"
+        lambda: read("small-fr"),
+        "small-fr",
+        "no model of that name is installed",
+        "installed: small-en)",
     )
 
 

@@ -255,7 +255,7 @@ class TestNames:
     @pytest.mark.parametrize("name", ["original", "small", "no-such-model", "x" * 300, "a\0b"])
     def test_unknown_model_name_is_rejected(self, downloads, name):
         assert_error(
-            lambda: read(name), name, "no bundled model of that name", READABLE, "owner/name"
+            lambda: read(name), name, "no model of that name is installed", READABLE, "owner/name"
         )
         assert not downloads
 

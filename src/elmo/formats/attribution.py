@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from elmo.formats import bundled
 from elmo.formats.model_cache import download_record
+from elmo.formats.model_packages import name_of
 
 LANGUAGE = "language"
 LICENSE = "license"
@@ -63,7 +63,7 @@ def card_header(attribution: Mapping[str, str]) -> list[str]:
 
 
 def published_attribution(path: Path) -> dict[str, str]:
-    """Return the attribution of a bundled or downloaded model, given its path.
+    """Return the attribution of a bundled, packaged or downloaded model, given its path.
 
     For other folders it is that of the model card, if there is one.
     """
@@ -71,10 +71,9 @@ def published_attribution(path: Path) -> dict[str, str]:
     if record:
         known = {key: str(record[key]) for key in (LANGUAGE, LICENSE, PAGE) if record.get(key)}
         return known | {DERIVED_FROM: str(record.get("name", path.name))}
-    resolved = path.resolve()
-    for name, folder in bundled.installed().items():
-        if folder.resolve() == resolved:
-            return {DERIVED_FROM: name}
+    installed_name = name_of(path)
+    if installed_name is not None:
+        return {DERIVED_FROM: installed_name}
     try:
         return card_attribution((path / "README.md").read_text(encoding="utf-8"))
     except (OSError, ValueError):

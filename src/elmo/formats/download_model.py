@@ -12,6 +12,7 @@ from elmo.files import LOCK, atomic_path, locked
 from elmo.formats import bundled
 from elmo.formats.http_download import MEGABYTE, download_file
 from elmo.formats.model_cache import FORMAT, RECORD, download_record, model_folder_of, model_path
+from elmo.formats.model_packages import package_names
 from elmo.formats.published_models import MODELS, PublishedModel
 
 
@@ -77,7 +78,7 @@ class PublishedList:
         ]
         notes = (
             "",
-            f"Included in the package: {bundled.listing()}.",
+            f"Installed: {', '.join([*bundled.installed(), *package_names()]) or 'none'}.",
             "The addresses were not checked; --json prints them. A license that is not stated has "
             "to be requested from the publisher.",
         )
@@ -86,12 +87,12 @@ class PublishedList:
 
 @dataclass(frozen=True)
 class NothingToDownload:
-    """Result of downloading a bundled model."""
+    """Result of downloading a bundled or packaged model."""
 
     name: str
 
     def __str__(self) -> str:
-        return f"{self.name} is bundled with the package; there is nothing to download."
+        return f"{self.name} is installed with a package; there is nothing to download."
 
 
 def download(config: DownloadConfig) -> DownloadResult | PublishedList | NothingToDownload:
@@ -100,10 +101,10 @@ def download(config: DownloadConfig) -> DownloadResult | PublishedList | Nothing
         return PublishedList(tuple(map(_description, MODELS.values())))
     if config.name is None:
         raise ConfigError("Specify the name of a model, or --list to list all models.")
-    if config.name in bundled.NAMES:
+    if config.name in bundled.NAMES or config.name in package_names():
         return NothingToDownload(config.name)
     if config.name not in MODELS:
-        names = [*bundled.NAMES, *MODELS]
+        names = [*bundled.NAMES, *package_names(), *MODELS]
         raise ConfigError(
             f"There is no published model {config.name}.{did_you_mean(config.name, names)} Run "
             "elmo download --list for all names."

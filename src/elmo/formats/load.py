@@ -32,6 +32,7 @@ from elmo.formats.container import (
 )
 from elmo.formats.hdf5 import SIGNATURE, read_arrays
 from elmo.formats.model_cache import downloaded, model_folder_of
+from elmo.formats.model_packages import installed_folder, package_names
 from elmo.formats.pickles import read_state_dict
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.published_models import MODELS, model_of_url
@@ -157,9 +158,9 @@ def locate(source: str) -> Path:
                 "%s is read from the current folder, not from the downloaded models.", source
             )
         return path
-    models = bundled.installed()
-    if source in models:
-        return models[source]
+    installed = installed_folder(source)
+    if installed is not None:
+        return installed
     if source in bundled.NAMES:
         raise FormatError(
             f"{source} is a bundled model that is missing from this installation (installed: "
@@ -179,10 +180,11 @@ def locate(source: str) -> Path:
         raise FormatError(f"The file or folder {source} does not exist.")
     if hub.is_hub_id(source):
         return hub.download(source)
+    names = [*bundled.installed(), *package_names()]
     raise FormatError(
-        f"No file or folder {source} exists, and there is no bundled model of that name (bundled: "
-        f"{bundled.listing()}).{did_you_mean(source, [*models, *MODELS])} Published models are "
-        f"listed by elmo download --list. Supported are {READABLE}, as well as hub ids such as "
+        f"No file or folder {source} exists, and no model of that name is installed (installed: "
+        f"{', '.join(names) or 'none'}).{did_you_mean(source, [*names, *MODELS])} Published models "
+        f"are listed by elmo download --list. Supported are {READABLE}, as well as hub ids such as "
         "owner/name."
     )
 

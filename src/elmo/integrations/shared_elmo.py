@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from elmo.errors import ConfigError, shortened
-from elmo.formats import bundled
+from elmo.formats.model_packages import installed_folder
 
 if TYPE_CHECKING:
     from elmo.embed.embedder import ELMo
@@ -71,7 +71,7 @@ def check_model_name(model: object) -> None:
 def file_versions(model: str | Path) -> FileVersions:
     """Return what changes if a model is replaced, without loading it; empty for a hub id."""
     path = Path(model)
-    path = path if path.exists() else bundled.installed().get(str(model), path)
+    path = path if path.exists() else installed_folder(str(model)) or path
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         states = [(file.name, file.stat()) for file in files if file.is_file()]

@@ -14,9 +14,9 @@ from elmo.config.language_models import RecurrentModelConfig
 from elmo.config.serialization import from_dict, to_dict
 from elmo.errors import ConfigError, FormatError
 from elmo.files import write_folder
-from elmo.formats import bundled, model_folder
+from elmo.formats import model_folder
 from elmo.formats.load import is_training_folder
-from elmo.formats.published_models import MODELS
+from elmo.formats.model_packages import is_model_name
 from elmo.kernels.device import move
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.symbols import Symbols
@@ -99,7 +99,7 @@ def read_model(folder: str | Path, device: str | torch.device = "cpu") -> Recurr
     """
     path = model_path(Path(folder))
     if not path.is_dir():
-        if str(folder) in (*bundled.NAMES, *MODELS):
+        if is_model_name(str(folder)):
             raise FormatError(_ELMO_MESSAGE.format(folder))
         raise FormatError(f"There is no folder {path}.")
     header = _read_header(path)

@@ -9,10 +9,9 @@ from elmo.config.language_models import LMTrainConfig, RecurrentModelConfig, Sym
 from elmo.config.serialization import load_config, presets
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
-from elmo.formats import bundled
 from elmo.formats.load import read
+from elmo.formats.model_packages import is_model_name
 from elmo.formats.pretrained import Pretrained
-from elmo.formats.published_models import MODELS
 from elmo.lab.gradients.elmo_source import ElmoSource
 from elmo.lab.recurrent_folder import is_model_folder, read_model
 from elmo.lab.recurrent_model import PRESETS, LanguageModel
@@ -98,7 +97,7 @@ def read_trained(source: ModelSource) -> TrainedSource | ElmoSource:
         model = read_model(path)
         return TrainedSource(path.resolve().name, model.network, model.symbols)
     name = os.fspath(source)
-    if not path.exists() and "/" not in name and name not in (*bundled.NAMES, *MODELS):
+    if not path.exists() and "/" not in name and not is_model_name(name):
         raise ConfigError(
             f"There is no model, config file or preset {name!r}. Presets: "
             f"{', '.join(presets(PRESETS))}."

@@ -8,12 +8,11 @@ from elmo.corpus.corpus_info import corpus_info
 from elmo.corpus.shards import is_corpus
 from elmo.embed.vectors_info import is_vectors, vectors_info
 from elmo.errors import ConfigError, ElmoError
-from elmo.formats import bundled
 from elmo.formats.attribution import LICENSE
 from elmo.formats.info_and_convert import InfoResult
 from elmo.formats.info_and_convert import info as model_info
 from elmo.formats.load import read
-from elmo.formats.published_models import MODELS
+from elmo.formats.model_packages import is_model_name
 from elmo.tasks.fitted.fitted_task import TUNED, is_task_folder, model_folder, read_record
 from elmo.tasks.fitted.task_description import describe_target, describe_training
 
@@ -65,7 +64,7 @@ def task_info(folder: Path) -> InfoResult:
 
 def _license(source: str) -> str | None:
     """Return the license of an ELMo model; None if it is unknown or the model is not on disk."""
-    is_local = Path(source).exists() or source in bundled.installed() or source in MODELS
+    is_local = Path(source).exists() or is_model_name(source)
     try:
         return read(source).attribution.get(LICENSE) if is_local else None
     except ElmoError:  # the model was moved or deleted
