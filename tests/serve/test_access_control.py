@@ -69,13 +69,10 @@ def test_any_name_is_accepted_if_others_can_connect():
         assert server.client.get("/health", headers={"host": "any.example"}).status_code == 200
 
 
-def preflight(server, origin):
-    headers = {
-        "origin": origin,
-        "access-control-request-method": "POST",
-        "access-control-request-headers": "content-type,authorization",
-    }
-    return server.client.options("/embed", headers=headers)
+def preflight(server, origin, **requested):
+    names = {"method": "POST", "headers": "content-type,authorization", **requested}
+    headers = {f"access-control-request-{name}": value for name, value in names.items()}
+    return server.client.options("/embed", headers={"origin": origin, **headers})
 
 
 def test_only_configured_origins_may_send_requests(server):
@@ -84,6 +81,25 @@ def test_only_configured_origins_may_send_requests(server):
     assert answer.headers["access-control-allow-origin"] == "https://example.org"
     other = preflight(server, "https://evil.example")
     assert "access-control-allow-origin" not in other.headers
+
+
+@pytest.mark.parametrize(
+    ("origin", "requested", "message"),
+    [
+        ("https://evil.example", {}, "To allow them, start the server with --cors-origin"),
+        ("https://example.org", {"method": "PUT"}, "may only use the methods GET and POST and"),
+        ("https://example.org", {"headers": "x-other"}, "the headers Authorization and Content-"),
+        ("https://example.org", {"private-network": "true"}, "access to a private network"),
+    ],
+)
+def test_rejected_preflight_request_has_the_form_of_all_errors(server, origin, requested, message):
+    answer = preflight(server, origin, **requested)
+    assert answer.status_code == 403
+    assert answer.headers["content-type"] == "application/json"
+    assert "Origin" in answer.headers["vary"]
+    assert set(answer.json()) == {"error"}
+    assert answer.json()["error"]["type"] == "permission_error"
+    assert message in answer.json()["error"]["message"]
 
 
 def test_cors_is_off_by_default():

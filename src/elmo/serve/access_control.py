@@ -1,11 +1,14 @@
-"""Who may send requests: names of the server, the token, and addresses behind a proxy."""
+"""Who may send requests: names of the server, web pages, the token, addresses behind a proxy."""
 
 import hmac
 import os
 from collections.abc import Collection
 from pathlib import Path
 
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo.errors import ConfigError
@@ -61,6 +64,47 @@ class HostCheck:
                 )
                 return await error_response(request, error)(scope, receive, send)
         await self._app(scope, receive, send)
+
+
+class OriginCheck(CORSMiddleware):
+    """Middleware that lets web pages of some other origins send requests (CORS)."""
+
+    METHODS = ("GET", "POST")
+    HEADERS = ("Authorization", "Content-Type")
+
+    def __init__(self, app: ASGIApp, origins: Collection[str]) -> None:
+        """Wrap an application and name the origins, such as `https://example.org`."""
+        super().__init__(
+            app,
+            allow_origins=origins,
+            allow_methods=self.METHODS,
+            allow_headers=self.HEADERS,
+            expose_headers=["X-Request-Id", "Retry-After"],
+        )
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """Return the answer to the question of a browser whether a page may send a request."""
+        answer = super().preflight_response(request_headers)
+        if answer.status_code == 200:
+            return answer
+        if self.is_allowed_origin(request_headers["origin"]):
+            text = (
+                "Web pages of this origin may only use the methods "
+                f"{' and '.join(self.METHODS)} and the headers {' and '.join(self.HEADERS)}, and "
+                "may not ask for access to a private network."
+            )
+        else:
+            text = (
+                "Web pages of this origin may not send requests. To allow them, start the server "
+                "with --cors-origin ORIGIN."
+            )
+        headers = {
+            name: value
+            for name, value in answer.headers.items()
+            if name not in ("content-length", "content-type")
+        }
+        request = Request({"type": "http", "headers": request_headers.raw})
+        return error_response(request, ApiError(403, text, headers))
 
 
 class TokenCheck:

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from elmo.serve.access_control import HostCheck, TokenCheck
+from elmo.serve.access_control import HostCheck, OriginCheck, TokenCheck
 from elmo.serve.access_log import AccessLog
 from elmo.serve.api_call import ApiCall
 from elmo.serve.api_error import ApiError, error_response
@@ -63,13 +62,7 @@ def create_app(
     """
     config = state.config
     endpoints = [*ENDPOINTS, _document_endpoint(ENDPOINTS)]
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origins=config.cors_origin,
-        allow_methods=["GET", "POST"],
-        allow_headers=["Authorization", "Content-Type"],
-        expose_headers=["X-Request-Id", "Retry-After"],
-    )
+    origins = Middleware(OriginCheck, origins=config.cors_origin)
     app = Starlette(
         routes=[
             Route(endpoint.path, EndpointApp(endpoint, state), methods=[endpoint.method])
@@ -84,7 +77,7 @@ def create_app(
             ),
             Middleware(HostCheck, names=config.host_names),
             # Before the token, which the browser does not send when it asks for permission.
-            *([cors] if config.cors_origin else []),
+            *([origins] if config.cors_origin else []),
             Middleware(TokenCheck, token=token),
         ],
         exception_handlers={HTTPException: _unknown_path},
