@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from conftest import random_model
 from server_app import ServerApp
 
 from elmo.demo.sense_neighbors import load_occurrences
+from elmo.embed.embedder import ELMo
 from elmo.errors import MissingExtra
 from elmo.evaluate.probe_vectors import unit
 from elmo.serve.example_words import ExampleWords
+from elmo.serve.loaded_model import LoadedModel
 from elmo.text.tokenizer import EnglishTokenizer, WhitespaceTokenizer
 
 EXAMPLES = load_occurrences()
@@ -85,6 +88,30 @@ def test_tokenizer_that_is_not_installed_is_named(server, monkeypatch):
     server.state.example_words.pop(("tiny", "average"), None)
     message = server.error("/neighbors", 422, sentence=["a"], position=0)
     assert "The tokenizer of tiny is not installed" in message
+
+
+@pytest.mark.parametrize("language", ["ko", "Korean", "de, fr"])
+def test_neighbors_reject_model_of_another_language(language):
+    model = LoadedModel("other", ELMo(random_model(attribution={"language": language})))
+    with ServerApp({"other": lambda: model}) as server:
+        message = server.error("/neighbors", 422, sentence="a dog", position=0)
+        facts = server.client.get("/info").json()["models"]["other"]
+    assert message == (
+        f"The example sentences are English, but the language of other is {language}."
+    )
+    assert (facts["language"], facts["has_neighbors"]) == (language, False)
+
+
+@pytest.mark.parametrize("language", ["en", "English (biomedical)", "ko, en", None])
+def test_neighbors_accept_model_that_may_be_english(language):
+    model = LoadedModel(
+        "mine", ELMo(random_model(attribution={"language": language} if language else {}))
+    )
+    with ServerApp({"mine": lambda: model}) as server:
+        data = server.ask("/neighbors", sentence="a dog", position=0)
+        facts = server.client.get("/info").json()["models"]["mine"]
+    assert data["neighbors"]
+    assert (facts["language"], facts["has_neighbors"]) == (language, True)
 
 
 @pytest.mark.parametrize(

@@ -51,13 +51,17 @@ def serve(app):
             thread.join(10)
 
 
-def plain_model():
-    return LoadedModel("plain", ELMo(random_model(scale=1.5)))
+def plain_model(name, **extra):
+    return LoadedModel(name, ELMo(random_model(scale=1.5, **extra)))
 
 
 @pytest.fixture(scope="module")
 def app():
-    with ServerApp(others={"plain": plain_model()}, port=0) as app:
+    others = {
+        "plain": plain_model("plain"),
+        "korean": plain_model("korean", attribution={"language": "ko"}),
+    }
+    with ServerApp(others=others, port=0) as app:
         yield app
 
 
@@ -384,6 +388,21 @@ def test_model_without_softmax_has_no_surprisal(opened):
     opened.set("model", "tiny")
     assert not opened.is_shown("#no-softmax")
     assert not opened.js("document.querySelector('input[value=surprisal]').disabled")
+    opened.check()
+
+
+def test_model_of_another_language_has_no_nearest_senses(opened):
+    opened.pick("mode", "neighbors")
+    assert not opened.is_shown("#no-neighbors")
+    opened.set("model", "korean")
+    assert opened.js("playground.answer.mode") == "similarity"
+    assert opened.js("document.querySelector('input[value=neighbors]').disabled")
+    assert opened.text("#no-neighbors") == (
+        "Nearest senses come from English sentences, but the language of korean is ko."
+    )
+    opened.set("model", "tiny")
+    assert not opened.is_shown("#no-neighbors")
+    assert not opened.js("document.querySelector('input[value=neighbors]').disabled")
     opened.check()
 
 

@@ -47,6 +47,15 @@ def card_attribution(card: str) -> dict[str, str]:
     return texts
 
 
+def includes_english(attribution: Mapping[str, str]) -> bool:
+    """Whether English is among the languages of a model, which are codes or names.
+
+    A model whose language is not known may be English: a model of one's own, for example.
+    """
+    language = attribution.get(LANGUAGE, "en")
+    return re.search(r"\b(en|english)\b", language, re.IGNORECASE) is not None
+
+
 def card_header(attribution: Mapping[str, str]) -> list[str]:
     """Return the lines with language and license for the YAML header of a model card.
 

@@ -112,7 +112,7 @@ class Playground {
 
   /** Offer the layers and modes that the model has. */
   showModel() {
-    const { layers = 0, has_softmax: hasSoftmax = true } = this.facts;
+    const { layers = 0, language, has_softmax: hasSoftmax, has_neighbors: hasNeighbors } = this.facts;
     const before = byId("layer").value;
     const single = Array.from({ length: layers }, (_, number) => [String(number),
       number === 0 ? "0 (no context)" : number === layers - 1 ? `${number} (top)` : String(number)]);
@@ -121,11 +121,14 @@ class Playground {
     const isThere = choices.some(([value]) => value === before);
     byId("layer").value = isThere ? before : choices.at(-1)?.[0];
     for (const input of document.querySelectorAll('input[name="mode"]')) {
-      input.disabled = Boolean(MODES[input.value].needsSoftmax) && !hasSoftmax;
+      input.disabled = this.facts[MODES[input.value].needs] === false;
     }
-    byId("no-softmax").hidden = hasSoftmax;
+    byId("no-softmax").hidden = hasSoftmax !== false;
     byId("no-softmax").textContent = "Surprisal and substitutes need the softmax of the language "
       + `model, which ${this.model} was saved without.`;
+    byId("no-neighbors").hidden = hasNeighbors !== false;
+    byId("no-neighbors").textContent = "Nearest senses come from English sentences, but the language "
+      + `of ${this.model} is ${language}.`;
     if (document.querySelector('input[name="mode"]:checked').disabled) {
       document.querySelector('input[name="mode"][value="similarity"]').checked = true;
     }

@@ -16,7 +16,8 @@ function surprisal({ forward, backward }, direction) {
 }
 
 /*
- * Each mode has the path of its request, whether it has layers or needs a softmax, and:
+ * Each mode has the path of its request, whether it has layers, and:
+ *   needs    key of /info that is false for models without this mode
  *   fields   fields of the request for sentences, the chosen word [sentence, position] and layers
  *   values   number of each word by sentence, if words are colored
  *   scale    lowest and highest value of the color scale, and its name
@@ -36,7 +37,7 @@ const MODES = {
   },
   surprisal: {
     path: "score",
-    needsSoftmax: true,
+    needs: "has_softmax",
     fields: ({ texts }) => ({ sentences: texts }),
     values: (answer, direction) => answer.sentences.map((each) => surprisal(each, direction)),
     scale: { low: 0, high: MAX_BITS, name: "Surprisal in bits" },
@@ -46,7 +47,7 @@ const MODES = {
   },
   substitutes: {
     path: "substitutes",
-    needsSoftmax: true,
+    needs: "has_softmax",
     fields: ({ texts, word: [sentence, position] }) => (
       { sentence: texts[sentence], positions: [position], n: N_SUBSTITUTES }),
     python: ['for item in data["positions"][0]["substitutes"]:',
@@ -54,6 +55,7 @@ const MODES = {
   },
   neighbors: {
     path: "neighbors",
+    needs: "has_neighbors",
     hasLayers: true,
     fields: ({ texts, word: [sentence, position], layers }) => (
       { sentence: texts[sentence], position, layers, n: N_NEIGHBORS }),

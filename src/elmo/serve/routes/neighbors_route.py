@@ -5,7 +5,8 @@ from dataclasses import asdict
 
 from starlette.types import ASGIApp
 
-from elmo.errors import MissingExtra
+from elmo.errors import MissingExtra, shortened
+from elmo.formats.attribution import LANGUAGE, includes_english
 from elmo.serve.api_call import ApiCall
 from elmo.serve.api_error import invalid
 from elmo.serve.endpoint import Endpoint
@@ -32,6 +33,11 @@ async def neighbors(call: ApiCall) -> ASGIApp:
     text = read_text(fields.required("sentence"), "sentence", call.config)
     value = fields.required("position")
     model = await call.model(fields)
+    if not includes_english(model.elmo.attribution):
+        raise invalid(
+            f"The example sentences are English, but the language of {model.name} is "
+            f"{shortened(model.elmo.attribution[LANGUAGE], 80)}."
+        )
     if call.check_layers(model, layers) > 1:
         raise invalid("layers must be one layer or a mean of layers, not all.")
     (sentence,) = await call.split([text], model, "sentence")

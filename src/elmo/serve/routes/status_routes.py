@@ -5,6 +5,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from elmo import __version__
+from elmo.formats.attribution import LANGUAGE, includes_english
 from elmo.serve.api_call import ApiCall
 from elmo.serve.endpoint import Endpoint
 from elmo.serve.model_table import ModelTable
@@ -72,7 +73,9 @@ def _model_facts(table: ModelTable, name: str) -> dict[str, object]:
         "dimension": config.dim,
         "layers": config.n_layers,
         "tokenizer": config.text.tokenizer or "whitespace",
+        "language": model.elmo.attribution.get(LANGUAGE),
         "has_softmax": config.n_softmax_words > 0,
+        "has_neighbors": includes_english(model.elmo.attribution),
         "precision": model.precision or "default",
     }
 
