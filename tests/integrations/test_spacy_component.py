@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.util import registry
 
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, InputError
 from elmo.integrations import spacy_component
 
 TEXTS = ["He sat on the bank.  She left.", "", "   ", "One  word"]
@@ -63,6 +64,51 @@ def test_tensor_equals_vectors_of_encode(pipeline, tiny_folder, layers, keep_lay
         np.testing.assert_allclose(doc._.elmo[:, words], every, atol=1e-6)
     else:
         assert doc._.elmo is None
+
+
+def merge(doc):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+
+
+def split(doc):
+    with doc.retokenize() as retokenizer:
+        retokenizer.split(doc[0], ["H", "e"], heads=[(doc[0], 1), doc[1]])
+
+
+def merge_and_split(doc):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[2:4])
+        retokenizer.split(doc[0], ["H", "e"], heads=[(doc[0], 1), doc[1]])
+
+
+@pytest.mark.parametrize(("change", "n_tokens"), [(merge, 4), (split, 6), (merge_and_split, 5)])
+def test_layers_of_changed_tokens_are_an_error_until_the_component_runs(
+    pipeline, tiny_folder, change, n_tokens
+):
+    nlp = pipeline()
+    doc = nlp("He sat on it.")
+    assert doc._.elmo.shape == (3, 5, 16)
+    change(doc)
+    message = rf"tokens of this document \({n_tokens}\) are no longer those that ELMo read \(5\)"
+    with pytest.raises(InputError, match=message):
+        _ = doc._.elmo
+    nlp.get_pipe("elmo")(doc)
+    words = [token.text for token in doc]
+    assert doc.tensor.shape == (n_tokens, 16)
+    expected = ELMo.from_pretrained(tiny_folder).encode([words], layers="all")[0]
+    np.testing.assert_allclose(doc._.elmo, expected, atol=1e-6)
+
+
+def test_layers_are_stored_with_a_document(pipeline):
+    nlp = pipeline()
+    doc = nlp(TEXTS[0])
+    read = Doc(nlp.vocab).from_bytes(doc.to_bytes(exclude=["user_hooks"]))
+    assert (read._.elmo == doc._.elmo).all()
+    assert (doc.copy()._.elmo == doc._.elmo).all()
+    assert doc[1:3].as_doc(copy_user_data=True)._.elmo is None
+    doc._.elmo = None
+    assert doc._.elmo is None
 
 
 def test_document_without_sentence_boundaries_is_one_sentence(pipeline, tiny_folder):

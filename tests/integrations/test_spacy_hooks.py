@@ -37,6 +37,23 @@ def test_vectors_of_spans_and_documents_are_means_of_their_words(doc):
     assert list(doc_with(np.zeros((0, 2)), ()).vector) == [0, 0]
 
 
+def test_vectors_follow_the_tensor_after_retokenization(doc):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:3])
+    assert doc.tensor.tolist() == [[0, 2], [2, 4]]  # spaCy keeps the row of the last token
+    assert list(doc.vector) == [1, 3]
+    assert list(doc[0].vector) == [0, 2]
+    split = doc_with([[1, 0], [2, 4], [6, 2]], ["a", "bc", "d"])
+    with split.retokenize() as retokenizer:
+        retokenizer.split(split[1], ["b", "c"], heads=[(split[1], 1), split[0]])
+    assert [list(token.vector) for token in split] == [[1, 0], [0, 0], [0, 0], [6, 2]]
+    assert list(split.vector) == [7 / 4, 2 / 4]
+    assert list(split[2:].vector) == [3, 1]
+    assert split.has_vector
+    assert not split[1].has_vector
+    assert split.similarity(split) == pytest.approx(1)
+
+
 def test_norm_of_each_part_is_that_of_its_vector(doc):
     for part in (doc, doc[:3], doc[3]):
         assert part.vector_norm == pytest.approx(np.linalg.norm(part.vector))

@@ -16,12 +16,11 @@ from elmo.config import Layers
 from elmo.errors import ConfigError
 from elmo.integrations.shared_elmo import check_model_name, shared_elmo
 from elmo.integrations.spacy_hooks import add_hooks
+from elmo.integrations.spacy_layers import store_layers
 from elmo.integrations.spacy_vectors import FloatArray, doc_sentences, token_rows
 
 # Settings that are saved with a component.
 DEFAULTS = {"model": "small-en", "layers": "average", "keep_layers": True}
-
-Doc.set_extension("elmo", default=None, force=True)
 
 
 class ElmoComponent(Pipe):
@@ -124,7 +123,7 @@ class ElmoComponent(Pipe):
             tensors = [_select(rows, self.layers) for rows in all_layers if rows is not None]
         for doc, tensor, rows in zip(docs, tensors, all_layers, strict=True):
             doc.tensor = tensor  # type: ignore[assignment]  # spaCy declares float64
-            doc._.elmo = rows
+            store_layers(doc, rows)
             add_hooks(doc)
 
 

@@ -36,9 +36,10 @@ def token_vector(token: Token) -> Vector:
 
 def span_vector(span: Doc | Span) -> Vector:
     """Return the mean vector of the words of a span or document, or zeros without words."""
-    tensor = np.asarray(span.tensor, dtype=np.float32)
-    words = [not token.is_space for token in span]
-    if not any(words):
+    tensor = np.asarray(span.doc.tensor, dtype=np.float32)
+    # By index: after a token was split, spaCy's tensor has more rows than there are tokens.
+    words = [token.i for token in span if not token.is_space]
+    if not words:
         return np.zeros(tensor.shape[-1], dtype=np.float32)
     mean: Vector = tensor[words].mean(axis=0)
     return mean
