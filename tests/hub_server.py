@@ -7,13 +7,13 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from local_server import LocalServer
 
 Files = dict[str, bytes]
 
@@ -82,7 +82,7 @@ class HTTPError(Exception):
         self.status, self.message, self.code = status, message, code
 
 
-class HubServer:
+class HubServer(LocalServer):
     """A hub that runs inside a `with` block.
 
     Attributes:
@@ -116,40 +116,13 @@ class HubServer:
                 self.hub = hub
                 super().setup()
 
-        self._server = _Server(("127.0.0.1", 0), BoundHandler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> "HubServer":
-        """Start serving."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Wait until the last response has been sent and close the port."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self.bind(BoundHandler)
 
     def add(self, name: str, files: Files, *, is_private: bool = False) -> Repository:
         """Add a repository as if it had been uploaded before."""
         repository = self.repositories[name] = Repository(name, is_private)
         repository.commit("files", dict(files))
         return repository
-
-
-class _Server(ThreadingHTTPServer):
-    # Threads are joined at the end, so that none outlives its test.
-    daemon_threads = False
-    request_queue_size = 64
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore connection errors, because clients may close the connection early."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -9,7 +9,6 @@ import json
 import os
 import queue
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from browser_process import browser_process
 from open_page import OpenPage
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -233,28 +233,18 @@ def headless_browser(timeout: float = 30.0) -> Iterator[Browser]:
         raise RuntimeError("No Chromium is installed. On Debian: apt-get install chromium")
     to_browser, from_browser = os.pipe(), os.pipe()
     ends = (to_browser[0], from_browser[1])
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        flags = [*FLAGS, f"--user-data-dir={profile}"]
-        if os.geteuid() == 0:  # the sandbox does not work for root
-            flags.append("--no-sandbox")
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", LAUNCHER, *map(str, ends), path, *flags],
-            pass_fds=ends,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for end in ends:
-            os.close(end)
-        browser = Browser(from_browser[0], to_browser[1], timeout)
-        try:
-            yield browser
-            browser.call("Browser.close")
-        finally:
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            os.close(to_browser[1])
-            os.close(from_browser[0])
+    try:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+            flags = [*FLAGS, f"--user-data-dir={profile}"]
+            if os.geteuid() == 0:  # the sandbox does not work for root
+                flags.append("--no-sandbox")
+            launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, *map(str, ends)]
+            with browser_process([*launcher, path, *flags], pass_fds=ends):
+                for end in ends:
+                    os.close(end)
+                browser = Browser(from_browser[0], to_browser[1], timeout)
+                yield browser
+                browser.call("Browser.close")
+    finally:
+        os.close(to_browser[1])
+        os.close(from_browser[0])

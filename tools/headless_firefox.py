@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from browser_process import browser_process
 from open_page import OpenPage
 
 NAMES = ("firefox-esr", "firefox")
@@ -246,25 +247,13 @@ def headless_firefox(timeout: float = 30.0) -> Iterator[Firefox]:
         profile.mkdir()
         (profile / "user.js").write_text(PREFERENCES, encoding="utf-8")
         options = ["--headless", "--no-remote", "--profile", str(profile)]
-        process = subprocess.Popen(
-            [path, *options, "--remote-debugging-port=0"],
-            env={**os.environ, "HOME": folder},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
+        command = [path, *options, "--remote-debugging-port=0"]
+        with browser_process(command, env={**os.environ, "HOME": folder}) as process:
             browser = Firefox(
                 _port(profile / "WebDriverBiDiServer.json", process, timeout), timeout
             )
             yield browser
             browser.close()
-        finally:
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def _port(path: Path, process: "subprocess.Popen[bytes]", timeout: float) -> int:

@@ -1,10 +1,10 @@
 """A stand-in for the servers of published models, with the faults that downloads meet."""
 
 import re
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
+
+from local_server import LocalServer
 
 _RANGE = re.compile(r"bytes=(\d+)-")
 
@@ -19,8 +19,8 @@ class Request:
 
 
 @dataclass
-class FileServer:
-    """HTTP server on 127.0.0.1 for files in memory.
+class FileServer(LocalServer):
+    """A server of files in memory.
 
     Attributes:
         files: Content by path.
@@ -40,8 +40,8 @@ class FileServer:
     content_type: str = "application/octet-stream"
     requests: list[Request] = field(default_factory=list)
 
-    def __enter__(self) -> "FileServer":
-        """Start the server in a thread."""
+    def __post_init__(self) -> None:
+        """Bind a free port."""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -51,26 +51,11 @@ class FileServer:
             def log_message(self, *args: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop the server."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self.bind(Handler)
 
     def url(self, name: str) -> str:
         """Return the address of a file."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/{name}"
+        return f"{self.endpoint}/{name}"
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """Send a file, a part of it, or an error."""
