@@ -162,7 +162,14 @@ class TestDownload:
             ("elmo_small_options.json", "elmo_small_weights.hdf5", "vocab.txt.gz"),
             ("checkpoint", "model.ckpt-9.index", "model.ckpt-9.data-00000-of-00001"),
             ("model.tar.gz",),
-            ("config.json", "encoder.pkl", "token_embedder.pkl", "char.dic", "word.dic"),
+            (
+                "config.json",
+                "encoder.pkl",
+                "token_embedder.pkl",
+                "char.dic",
+                "word.dic",
+                "cnn_1.json",
+            ),
         ],
     )
     def test_download_includes_files_of_other_model_formats(self, server, names):
@@ -180,6 +187,12 @@ class TestDownload:
         )
         assert names == hub.MODEL_FOLDER_FILES
         assert model_folder.CARD in hub.MODEL_FILES
+
+    @pytest.mark.parametrize("pattern", hub.MODEL_FILES)
+    def test_each_pattern_of_model_files_matches_a_file(self, server, pattern):
+        name = pattern.replace("[hH][dD][fF]", "hdf").replace("[hH]", "h").replace("*", "a")
+        server.add(NAME, {name: b"content", "config.json": b"{}"})
+        assert name in content_of(hub.download(NAME))
 
     def test_download_rejects_repository_without_main_branch(self, server):
         server.add(NAME, FILES).branch = "trunk"

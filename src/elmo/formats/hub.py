@@ -45,7 +45,6 @@ MODEL_FILES = (
     "char.dic",
     "word.dic",
     "cnn_*.json",
-    "*/cnn_*.json",
 )
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _HOW_TO_LOG_IN = "Run hf auth login or set HF_TOKEN."
