@@ -146,6 +146,11 @@ def test_flags_of_a_command_are_unique(word):
     assert not {"config", "debug", "help"} & set(names)
 
 
+def test_help_of_prepare_states_that_a_corpus_is_replaced():
+    shown = " ".join(elmo("prepare", "--help").output.split())
+    assert "An existing corpus is replaced when the new one is complete" in shown
+
+
 def test_help_shows_sections_choices_and_defaults():
     shown = elmo("pretrain", "--help").output
     for text in (

@@ -19,7 +19,7 @@ from elmo.corpus import block_worker, line_blocks, word_counts
 from elmo.corpus import prepare_corpus as module
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.shards import Corpus
-from elmo.errors import ConfigError, FormatError, InputError, OutputError
+from elmo.errors import ConfigError, ElmoError, FormatError, InputError, OutputError
 from elmo.text.vocabulary import SPECIAL_TOKENS
 
 # ---------------------------------------------------------------------------------- exactness
@@ -334,6 +334,24 @@ def test_prepare_replaces_existing_corpus(tmp_path):
         *("corpus.json", "counts.bin", "train-00000.starts", "train-00000.tokens"),
         *("vocab.txt", "words.bin", "words.idx"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "no words"), (b"good line\n\xff\n", "UTF-8"), (None, "input.txt")],
+)
+def test_prepare_keeps_existing_corpus_if_the_input_is_bad(tmp_path, content, message):
+    prepared(tmp_path, TEXT)
+    before = snapshot(tmp_path / "corpus")
+    text = tmp_path / "input.txt"
+    if content is None:
+        text.unlink()
+    else:
+        text.write_bytes(content)
+    with pytest.raises(ElmoError, match=message):
+        prepare(PrepareConfig((str(text),), str(tmp_path / "corpus")))
+    assert snapshot(tmp_path / "corpus") == before
+    assert {path.name for path in tmp_path.iterdir()} <= {"corpus", "input.txt"}
 
 
 @pytest.mark.parametrize("with_corpus", [False, True])
