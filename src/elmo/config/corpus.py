@@ -118,8 +118,8 @@ class PrepareConfig:
     """Files or globs: plain text, JSON lines, CSV, TSV or Parquet, optionally compressed (.gz,
     .bz2, .xz, .zst); - for standard input."""
     out: str
-    """Output folder. An existing corpus is replaced when the new one is complete; other files in the
-    folder are an error."""
+    """Output folder. An existing corpus is replaced when the new one is complete; a folder with
+    other files is an error."""
     valid: tuple[str, ...] = ()
     """Validation text files. Default: hold out a fraction of the input (--held-out)."""
     test: tuple[str, ...] = ()
