@@ -1,5 +1,7 @@
 """Tests of encoding runs: groups of sentences, float16 results and layer selection."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from conftest import TINY, random_model
 
 from elmo.embed import encoding
 from elmo.embed.embedder import ELMo
+from elmo.embed.layer_selection import pool
 from elmo.embed.pending_batch import VectorOverflow
 from elmo.errors import ConfigError
 from elmo.kernels.torch_kernels import Kernels
@@ -40,6 +43,42 @@ def test_encoding_groups_equals_separate_encode_calls(run):
     for (_, vectors), (_, sentences) in zip(results, GROUPS, strict=True):
         expected = MODEL.encode(sentences, batch_size=3)
         assert [array.tobytes() for array in vectors] == [array.tobytes() for array in expected]
+
+
+@pytest.mark.parametrize("convert", [False, True])
+@pytest.mark.parametrize("state", ["reset", "carry"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "first-last"])
+def test_pooled_vectors_are_those_of_all_word_vectors(pooling, state, convert):
+    sentences = [[f"w{n % 5}"] * (n % 4) for n in range(12)]
+    options = {"layers": "all", "state": state, "batch_size": 3, "convert_to_tensor": convert}
+    words = MODEL.encode(sentences, **options)
+    expected = torch.stack([pool(torch.as_tensor(item), pooling) for item in words])
+    pooled = MODEL.encode(sentences, pooling=pooling, **options)
+    assert type(pooled) is (torch.Tensor if convert else np.ndarray)
+    assert np.asarray(pooled).tobytes() == expected.numpy().tobytes()
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+@pytest.mark.parametrize("pooling", ["mean", "first-last"])
+def test_word_vectors_are_freed_with_their_batch_if_they_are_pooled(monkeypatch, state, pooling):
+    unpack = encoding.EncodingRun._unpack_rows
+    unpacked = []
+    n_alive = []
+
+    def counted(self, batch, rows):
+        n_alive.append(sum(each() is not None for each in unpacked))
+        vectors = unpack(self, batch, rows)
+        unpacked.extend(map(weakref.ref, vectors))
+        return vectors
+
+    monkeypatch.setattr(encoding.EncodingRun, "_unpack_rows", counted)
+    sentences = [[f"w{n}"] * 3 for n in range(40)]
+    MODEL.encode(sentences, state=state, batch_size=4)
+    assert max(n_alive) == 36
+    unpacked.clear()
+    n_alive.clear()
+    MODEL.encode(sentences, state=state, batch_size=4, pooling=pooling)
+    assert max(n_alive) <= 4  # those of the batch before
 
 
 def test_repeated_sentences_do_not_share_memory(run):

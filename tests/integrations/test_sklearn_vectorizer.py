@@ -69,17 +69,16 @@ def test_vectors_equal_those_of_encode(tiny_folder, pooling, layers):
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-def test_equal_texts_are_encoded_once_in_bounded_parts(vectorizer, monkeypatch):
+def test_equal_texts_are_encoded_once(vectorizer, monkeypatch):
     calls = []
     encode = ELMo.encode
-    monkeypatch.setattr(sklearn_vectorizer, "TEXTS_AT_ONCE", 3)
     monkeypatch.setattr(
         ELMo,
         "encode",
         lambda self, texts, **rest: calls.append(texts) or encode(self, texts, **rest),
     )
     vectors = vectorizer.transform(TEXTS)
-    assert calls == [["good film", "bad", ""], ["a very long and dull film"]]
+    assert calls == [["good film", "bad", "", "a very long and dull film"]]
     assert (vectors[0] == vectors[2]).all()
     assert not vectors[3].any()
 

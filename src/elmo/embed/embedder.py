@@ -15,7 +15,6 @@ from elmo.embed.encoding import EncodingRun
 from elmo.embed.forward_input import check_state, check_values, token_mask, with_word_column
 from elmo.embed.host_arrays import Array
 from elmo.embed.kept_softmax import KeptSoftmax, fill_missing_softmax, load_network
-from elmo.embed.layer_selection import pool_sentences
 from elmo.embed.sentence_groups import Vectors
 from elmo.formats import hub, model_folder
 from elmo.formats.attribution import LANGUAGE
@@ -388,6 +387,7 @@ class ELMo(nn.Module):
         )
         run = self.encoding_run(
             layers=layers,
+            pooling=pooling,
             batch_size=batch_size,
             precision=precision,
             keep_on_device=convert_to_tensor,
@@ -399,17 +399,20 @@ class ELMo(nn.Module):
             move(self, run.device)
         with Progress("encode", len(words), "sentences", bool(show_progress_bar)) as progress:
             vectors = run.encode(words, state, progress.advance)
+        if isinstance(sentences, str):
+            return vectors[0]
         if pooling is None:
-            return vectors[0] if isinstance(sentences, str) else vectors
+            return vectors
         shape = (self.config.n_layers, self.config.dim) if layers == "all" else (self.config.dim,)
-        pooled = pool_sentences(vectors, pooling, shape)
-        result = pooled[0] if isinstance(sentences, str) else pooled
+        pooled = [torch.as_tensor(item) for item in vectors]
+        result = torch.stack(pooled) if pooled else torch.zeros(0, *shape)
         return result if convert_to_tensor else result.numpy()
 
     def encoding_run(
         self,
         *,
         layers: Layers = "average",
+        pooling: Pooling | None = None,
         batch_size: int | None = None,
         precision: torch.dtype | str | None = None,
         keep_on_device: bool = False,
@@ -426,6 +429,7 @@ class ELMo(nn.Module):
             self.network,
             self.mapper,
             layers=layers,
+            pooling=pooling,
             batch_size=batch_size,
             precision=precision,
             keep_on_device=keep_on_device,

@@ -15,8 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.config import Layers
-from elmo.embed.layer_selection import as_integer, layer_selector, n_lstm_layers, needs_boundaries
+from elmo.config import Layers, Pooling
+from elmo.embed.layer_selection import (
+    as_integer,
+    layer_selector,
+    n_lstm_layers,
+    needs_boundaries,
+    pool_sentence,
+)
 from elmo.embed.pending_batch import (
     PendingBatch,
     check_finite,
@@ -71,6 +77,7 @@ class EncodingRun:
         mapper: TokenMapper,
         *,
         layers: Layers,
+        pooling: Pooling | None = None,
         batch_size: int | None,
         precision: torch.dtype | str | None = None,
         keep_on_device: bool = False,
@@ -80,8 +87,10 @@ class EncodingRun:
         device: torch.device | None = None,
         boundaries: bool = False,
     ) -> None:
-        """Prepare an encoding run; `ELMo.encode` documents layers, batch size, precision and cache.
+        """Prepare an encoding run.
 
+        `ELMo.encode` documents layers, pooling, batch size, precision and cache. With a pooling,
+        the vectors of a sentence are one vector, and its word vectors are freed with their batch.
         With `keep_on_device`, tensors are returned instead of arrays. With the host dtype float16,
         encoding raises `VectorOverflow` if a value becomes infinite. By default, the run has its
         own engines of the network. `device` is the one to which the caller moves the network before
@@ -107,6 +116,7 @@ class EncodingRun:
         self._select = layer_selector(network, layers)
         self._needs_boundaries = boundaries or needs_boundaries(network, layers)
         self._keeps_boundaries = boundaries
+        self._pooling = pooling
         self._n_layers = n_lstm_layers(network, layers)
         self.cache = cache
         self._bilm = network.bilm
@@ -153,6 +163,7 @@ class EncodingRun:
     ) -> list[Vectors]:
         """Encode sentences, one array each: (words, dim), or (layers, words, dim) for all layers.
 
+        With a pooling, an array has no dimension of words.
         `state` is "reset" or "carry"; see the methods with the same names. `report` receives the
         number of sentences of each finished batch.
         """
@@ -185,7 +196,7 @@ class EncodingRun:
 
         for batch, vectors in self._unpacked(started_batches()):
             group = next(group for group in pending if not group.is_complete)
-            group.vectors.update(zip(batch.sentences, vectors, strict=True))
+            group.vectors.update(zip(batch.sentences, self._pooled(vectors), strict=True))
             report(group.key, sum(group.counts[sentence] for sentence in batch.sentences))
             while pending and pending[0].is_complete:
                 yield pending[0].key, pending.popleft().results()
@@ -213,7 +224,7 @@ class EncodingRun:
                 state = LSTMState.joined([part.state for part in parts])
                 table = state if table is None else table.updated(state)
                 for part in parts:
-                    results += self._unpack(part)
+                    results += self._pooled(self._unpack(part))
                 report(key, len(batch))
             yield key, results
 
@@ -339,6 +350,12 @@ class EncodingRun:
             for rows in self._row_ranges(batch)
             for vectors in self._unpack_rows(batch, rows)
         ]
+
+    def _pooled(self, vectors: list[Vectors]) -> list[Vectors]:
+        """Return the vectors that are kept of each sentence."""
+        if self._pooling is None:
+            return vectors
+        return [pool_sentence(item, self._pooling) for item in vectors]
 
     def _row_ranges(self, batch: PendingBatch) -> Iterator[range]:
         """Return the ranges of batch rows that are copied together.

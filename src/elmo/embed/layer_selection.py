@@ -1,7 +1,7 @@
 """Selects the layers that `encode` returns, and pools word vectors into sentence vectors."""
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import SupportsIndex
 
@@ -116,12 +116,10 @@ def pool(vectors: Tensor, pooling: str) -> Tensor:
     return POOLINGS[pooling](vectors)
 
 
-def pool_sentences(
-    vectors: Iterable[HostArray | Tensor], pooling: str, shape: tuple[int, ...]
-) -> Tensor:
-    """Return the pooled vectors of sentences, (sentences, *shape)."""
-    pooled = [pool(torch.as_tensor(item), pooling) for item in vectors]
-    return torch.stack(pooled) if pooled else torch.zeros(0, *shape)
+def pool_sentence(vectors: HostArray | Tensor, pooling: str) -> HostArray | Tensor:
+    """Return the pooled vector of a sentence, an array or a tensor as its word vectors."""
+    pooled = pool(torch.as_tensor(vectors), pooling)
+    return pooled if isinstance(vectors, Tensor) else pooled.numpy()
 
 
 def _first_last(vectors: Tensor) -> Tensor:

@@ -15,9 +15,6 @@ from elmo.integrations.text_column import TextColumn, text_column
 
 Missing = Literal["error", "zero"]
 
-# Number of distinct texts whose word vectors are in memory at the same time.
-TEXTS_AT_ONCE = 4096
-
 
 class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Converts texts to pooled ELMo vectors, (texts, dim) in float32.
@@ -77,22 +74,14 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._check_settings()
         texts = self._texts(X)
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        vectors = self._vectors(list(rows))
+        vectors = shared_elmo(self.model, self.device).encode(
+            list(rows),
+            layers=self.layers,
+            pooling=self.pooling,
+            precision=self.precision,
+            batch_size=self.batch_size,
+        )
         return vectors[[rows[text] for text in texts]]
-
-    def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
-        elmo = shared_elmo(self.model, self.device)
-        vectors = np.zeros((len(texts), elmo.config.dim), dtype=np.float32)
-        for start in range(0, len(texts), TEXTS_AT_ONCE):
-            part = slice(start, start + TEXTS_AT_ONCE)
-            vectors[part] = elmo.encode(
-                texts[part],
-                layers=self.layers,
-                pooling=self.pooling,
-                precision=self.precision,
-                batch_size=self.batch_size,
-            )
-        return vectors
 
     def _texts(self, values: TextColumn) -> list[str]:
         """Return the texts; missing ones are empty or an error."""
