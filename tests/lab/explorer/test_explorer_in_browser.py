@@ -467,6 +467,42 @@ def test_bytes_of_a_character_have_boxes_of_their_own(opened):
     assert boxes[1][1] < boxes[2][1]
 
 
+def light_colors(shares):
+    """Return the colors of shares from -1 to 1 in the light theme, as in `common.js`."""
+    shares = np.clip(shares, -1, 1)[:, None]
+    ends = np.where(shares > 0, [222, 108, 88], [67, 147, 195])
+    return 255 + (ends - 255) * np.abs(shares)
+
+
+@pytest.mark.parametrize(("kind", "seen"), [("cell", np.tanh), ("hidden", np.asarray)])
+def test_color_of_a_cell_is_its_tanh_and_that_of_a_hidden_state_its_value(opened, kind, seen):
+    values = np.linspace(-4, 4, len(TEXT))
+    limit = np.quantile(np.abs(values), 0.99)
+    traces = quote_traces(layers=1)
+    traces.values[Track(0, "forward", kind)][:, 3] = values
+    page = opened(traces, fragment=f"#layer=0&values={kind}&unit=3")
+
+    def numbers(colors):
+        return [[int(part) for part in re.findall(r"\d+", color)] for color in colors]
+
+    pane = "explorer.panes[0]"
+    colors = numbers(page.js(f"Array.from({pane}.row, (q) => {pane}.colors[127 + q])"))
+    # The values are stored as integers from -127 to 127.
+    np.testing.assert_allclose(colors, light_colors(seen(values) / seen(limit)), atol=5)
+    background = page.js("document.querySelector('.scale').style.background")
+    steps = numbers(re.findall(r"rgb\([^)]*\)", background))
+    shares = seen(np.linspace(-limit, limit, len(steps))) / seen(limit)
+    np.testing.assert_allclose(steps, light_colors(shares), atol=2)
+    assert page.texts(".legend span")[::2] == [f"−{limit:.2f}", f"{limit:.2f}"]
+
+
+def test_color_of_a_unit_that_is_zero_is_the_middle_of_the_scale(opened):
+    traces = quote_traces(layers=1)
+    traces.values[Track(0, "forward", "hidden")][:, 3] = 0
+    page = opened(traces, fragment="#layer=0&values=hidden&unit=3")
+    assert page.js("explorer.panes[0].colors[127]") == "rgb(255,255,255)"
+
+
 def test_dark_theme_changes_colors(opened):
     page = opened()
     light = page.pixel(0)

@@ -108,7 +108,8 @@ class Pane {
     this.part("high-label").textContent = high;
     this.part("legend").setAttribute("aria-label", `Colors: blue is ${low} and below, red is ${high} and above`);
     this.part("scale").style.background =
-      `linear-gradient(to right, ${[0, 127, 254].map((i) => this.explorer.palette[i]).join(",")})`;
+      `linear-gradient(to right, ${track.legend(index).map((value) =>
+        paletteColor(this.explorer.palette, value)).join(",")})`;
     this.part("text-scroll").setAttribute("aria-label",
       `Text colored by unit ${track.units[index]}, ${track.name}. Arrow keys left and right move `
       + "through the text.");

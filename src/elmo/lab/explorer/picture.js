@@ -56,7 +56,7 @@ function paneSvg(pane) {
   }
   const title = `Unit ${track.units[index]}: ${track.name}`;
   const [low, high] = track.colorRange(index);
-  const stops = [-1, 0, 1].map((value) => `<stop offset="${(value + 1) / 2}" `
+  const stops = track.legend(index).map((value, i, { length }) => `<stop offset="${i / (length - 1)}" `
     + `stop-color="rgb(${divergingRgb(value).join(",")})"/>`).join("");
   const id = `scale-${pane.number}`;
   const content = `<defs><linearGradient id="${id}">${stops}</linearGradient></defs>`

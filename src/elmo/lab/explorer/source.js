@@ -11,6 +11,8 @@ const KINDS = {
   update: ["Update gate", "how much of the old state is kept or replaced"],
 };
 const GATES = new Set(["input", "forget", "output", "reset", "update"]);
+// Even, so that the middle of the color scale is one of the steps.
+const LEGEND_STEPS = 16;
 
 class Track {
   constructor(record, source) {
@@ -66,14 +68,26 @@ class Track {
     return this.isGate ? [0, 1] : [-this.color_limit[index], this.color_limit[index]];
   }
 
+  /** Place of a value on the color scale, from -1 (blue) to 1 (red). */
+  colorValue(index, value) {
+    // The hidden state sees a cell through tanh, which is flat beyond 2.
+    const seen = this.kind === "cell" ? Math.tanh : (each) => each;
+    const share = this.isGate ? 2 * value - 1 : seen(value) / (seen(this.color_limit[index]) || 1);
+    return Math.max(-1, Math.min(1, share));
+  }
+
+  /** Places on the color scale of values that are evenly spread over its range. */
+  legend(index) {
+    const [low, high] = this.colorRange(index);
+    return Array.from({ length: LEGEND_STEPS + 1 }, (_, i) =>
+      this.colorValue(index, low + i / LEGEND_STEPS * (high - low)));
+  }
+
   /** Colors of the stored integers of a unit; that of q is at 127 + q. */
   colors(index, palette) {
     const scale = this.scale[index] / 127;
-    const [low, high] = this.colorRange(index);
-    return Array.from({ length: 255 }, (_, i) => {
-      const share = ((i - 127) * scale - low) / (high - low || 1);
-      return palette[Math.round(254 * Math.max(0, Math.min(1, share)))];
-    });
+    return Array.from({ length: 255 }, (_, i) =>
+      paletteColor(palette, this.colorValue(index, (i - 127) * scale)));
   }
 
   get name() {

@@ -45,6 +45,11 @@ function divergingPalette(dark = isDark()) {
     (_, i) => `rgb(${divergingRgb((i - PALETTE_CENTER) / PALETTE_CENTER, dark).join(",")})`);
 }
 
+/** Return the color of a value from -1 to 1 in a palette of `divergingPalette`. */
+function paletteColor(palette, value) {
+  return palette[PALETTE_CENTER + Math.round(PALETTE_CENTER * value)];
+}
+
 /** Set the theme to that of the system, and call `changed` whenever it changes. */
 function followTheme(button, changed) {
   const root = document.documentElement;
