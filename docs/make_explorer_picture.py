@@ -1,6 +1,6 @@
 """Writes a picture of a page that `elmo explore` wrote, for the page `explore.md`.
 
-python docs/make_explorer_picture.py page.html '#layer=0&values=cell&unit=3'
+python docs/make_explorer_picture.py page.html '#layer=0&values=cell&unit=100'
 """
 
 import sys
