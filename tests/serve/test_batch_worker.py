@@ -1,5 +1,7 @@
 """Tests of the worker: batches, errors of single requests, cancellation, and its end."""
 
+import os
+import sys
 import threading
 
 import pytest
@@ -9,6 +11,7 @@ from elmo.errors import InputError
 from elmo.serve.batch_worker import BatchWorker
 from elmo.serve.fair_queue import FairQueue
 from elmo.serve.queued_request import QueuedRequest
+from elmo.serve.thread_priority import COMPUTE_NICENESS
 
 
 class Setup:
@@ -120,3 +123,17 @@ def test_reports_have_words_and_waits_and_determine_the_rate(held):
     assert (second.operation, second.subject) == ("fake", "model")
     assert second.waits[0] >= 0
     assert held.worker.words_per_second > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+def test_worker_computes_with_a_lower_priority_than_other_threads():
+    class Priority(FakeOperation):
+        def run(self, items):
+            return [os.nice(0)]
+
+    setup = Setup()
+    request = QueuedRequest(Priority(), [1])
+    setup.queue.put(request)
+    assert request.future.result(10) == [min(19, os.nice(0) + COMPUTE_NICENESS)]
+    setup.queue.close()
+    assert setup.worker.join(10)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from threading import Thread
 
 from elmo.serve.fair_queue import Batch, FairQueue, Slice
+from elmo.serve.thread_priority import lower_thread_priority
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class BatchWorker:
         return (self._words_in_progress + self._queue.n_words) / rate if rate else 0.0
 
     def _run(self) -> None:
+        lower_thread_priority()
         while (batch := self._queue.take(self._batch_words)) is not None:
             self._words_in_progress = batch.n_words
             try:

@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeVar
 
 from elmo.serve.loaded_model import LoadedModel
 from elmo.serve.loaded_task import LoadedTask
+from elmo.serve.thread_priority import lower_thread_priority
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class TableEntry(Generic[Loaded]):
             return self._future
 
     def _run(self, future: Future[Loaded]) -> None:
+        lower_thread_priority()
         try:
             with self._loading:
                 value = self._load()
