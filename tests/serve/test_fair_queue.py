@@ -1,6 +1,8 @@
 """Tests of the queue: limits, turns, slices, and cancellation, without HTTP."""
 
 import contextlib
+import gc
+import weakref
 from collections import Counter
 
 import pytest
@@ -297,3 +299,24 @@ def test_every_item_is_taken_once_in_order_unless_cancelled(steps):
         pass
     for request in requests:
         assert request in cancelled or seen[request] == len(request.items)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_finished_request_is_freed_without_the_garbage_collector(is_cancelled):
+    queue = make_queue()
+    gc.collect()
+    gc.disable()
+    try:
+        request = put(queue, [1])
+        future = request.future
+        if is_cancelled:
+            future.cancel()
+        else:
+            queue.take(10)
+            request.add_results([2])
+        reference = weakref.ref(request)
+        del request
+        assert reference() is None
+        assert future.done()
+    finally:
+        gc.enable()

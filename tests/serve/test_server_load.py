@@ -1,10 +1,12 @@
 """Tests of a server under load: full, stopping, slow, failing, and clients that leave."""
 
 import asyncio
+import gc
 import json
 import re
 import threading
 import time
+import weakref
 
 import pytest
 from conftest import random_model
@@ -14,6 +16,9 @@ from server_app import ServerApp
 from elmo.embed.embedder import ELMo
 from elmo.errors import InputError
 from elmo.semantics.substitutes import SubstituteQuery
+from elmo.serve import endpoint
+from elmo.serve.api_call import ApiCall
+from elmo.serve.fair_queue import QueueFull
 from elmo.serve.loaded_model import LoadedModel
 from elmo.serve.model_table import LoadFailed
 from elmo.serve.operations import EmbedWords, FindSubstitutes, ScoreWords
@@ -303,3 +308,28 @@ def test_metrics_have_bounded_labels():
         assert "elmo_held_bytes 0.0" in text
         assert "path1" not in text
         assert "model1" not in text
+
+
+@pytest.mark.parametrize("status", [200, 422, 429])
+def test_calls_are_freed_without_the_garbage_collector(monkeypatch, status):
+    calls = []
+
+    class RecordedCall(ApiCall):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            calls.append(weakref.ref(self))
+
+    def reject(request):
+        raise QueueFull
+
+    monkeypatch.setattr(endpoint, "ApiCall", RecordedCall)
+    with ServerApp() as server:
+        if status == 429:
+            monkeypatch.setattr(server.state.queue, "put", reject)
+        gc.disable()
+        try:
+            server.ask("/embed", status, sentences=0 if status == 422 else "a")
+            (call,) = calls
+            assert call() is None
+        finally:
+            gc.enable()

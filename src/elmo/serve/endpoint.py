@@ -85,6 +85,7 @@ class EndpointApp:
                 return await self._endpoint.handler(call)
         except TimeoutError:
             error = ApiError(504, f"The request was not computed within {seconds:g} seconds.")
-        except ApiError as api_error:
-            error = api_error
-        return error_response(call.request, error)
+            return error_response(call.request, error)
+        except ApiError as error:
+            # A variable that outlives this clause would be in a reference cycle with its traceback.
+            return error_response(call.request, error)

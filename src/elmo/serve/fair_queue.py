@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Condition
 from typing import cast
+from weakref import ref
 
 from elmo.serve.fair_limit import FairLimit
 from elmo.serve.queued_request import Item, Operation, QueuedRequest, Result
@@ -115,10 +116,14 @@ class FairQueue:
             self._requests.add(added.host)
             self._ends[added] = self._n_taken + self.n_words
             self._condition.notify()
+        # A future keeps its callbacks. With the request in one, it would be a reference cycle, and
+        # only the garbage collector, which stops all threads, would free the results.
+        reference = ref(added)
 
         def remove_if_not_computed(future: Future[list[object]]) -> None:
-            if not added.is_taken:
-                self._remove(added)
+            cancelled = reference()
+            if cancelled is not None and not cancelled.is_taken:
+                self._remove(cancelled)
 
         # Also called, at once, if the future is already cancelled.
         added.future.add_done_callback(remove_if_not_computed)

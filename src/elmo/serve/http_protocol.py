@@ -52,6 +52,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._stop_request_timer()
         self.resume_writing()
         super().connection_lost(exc)
+        # It refers to the connection. Without the cycle, both are freed at once.
+        self.cycle = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         """Parse a part of a request."""
