@@ -6,13 +6,14 @@
 #
 # DATA contains the unpacked data sets: conll2003, ud-ewt, kmou-ner, sst, klue-ynat, nsmc, wsd, sick,
 # klue-nli, squad-part, propbank-ewt, litbank, gap. Rerun the same command to resume; finished runs are
-# skipped. Use a new OUT after changing a preset: runs of the old preset are not repeated.
+# skipped. Use a new OUT after changing a preset: runs of the old preset are not repeated. Learning rate and
+# dropout are those of `configure`, not of the presets.
 #
 # Environment variables:
 #
 #     SEEDS=       Seeds per run. Default: 5 for CoNLL-2003, SST-5 and SICK, except for layer selections and
 #                  fractions of the examples; otherwise 3.
-#     RATES=       Learning rates to try in addition to the preset's, in ascending order. Default:
+#     RATES=       Learning rates to try in addition to 0.001, in ascending order. Default:
 #                  0.0005 0.002 0.004. RATES='' skips the hyperparameter search.
 #     DROPOUTS=    Dropouts to try. Default: 0.1 0.3 0.5.
 #     JOBS=1       Runs at the same time (8 on a large GPU).
@@ -65,7 +66,14 @@ start() { # name of the run, command
 fit() { # name of the run, preset, flags
     local name=$1 preset=$2
     shift 2
-    start "$name" elmo task fit "$preset" --out "$out/$name" --seeds "$seeds" "$@" "${flags[@]}"
+    start "$name" elmo task fit "$preset" --out "$out/$name" --seeds "$seeds" "${start_flags[@]}" "$@" "${flags[@]}"
+}
+
+# Fit a task that has no training, and so neither seeds nor flags of training.
+look_up() { # name of the run, preset, flags
+    local name=$1 preset=$2
+    shift 2
+    start "$name" elmo task fit "$preset" --out "$out/$name" "$@"
 }
 
 # Set the variables of a data set: model, files, seeds and flags.
@@ -73,8 +81,11 @@ fit() { # name of the run, preset, flags
 # Data sets without a development set get no --dev: a fixed tenth of the training set is used, and the reported
 # set is read only once. Most data sets are tokenized; for raw English text the tokenizer of the preset is used.
 # The static vectors also cover the words of GAP, on which the LitBank models are evaluated.
+#
+# The presets have what the search found (`search`). What it started from is fixed here, because the names of runs
+# refer to it.
 configure() { # data set
-    model=small-en dev='' words=(--tokenizer whitespace) gap_flags=() seeds=${SEEDS:-3}
+    model=small-en dev='' words=(--tokenizer whitespace) gap_flags=() seeds=${SEEDS:-3} dropout=0.5
     case $1 in
         conll2003) train=$data/conll2003/train.txt dev=$data/conll2003/valid.txt test=$data/conll2003/test.txt ;;
         ud-pos) train=$data/ud-ewt/train.conllu dev=$data/ud-ewt/dev.conllu test=$data/ud-ewt/test.conllu ;;
@@ -90,6 +101,8 @@ configure() { # data set
     esac
     case $1 in conll2003 | sst5 | sick) seeds=${SEEDS:-5} ;; esac
     case $1 in sick | squad | propbank-ewt | litbank) words=() ;; esac
+    case $1 in sst5 | sst2 | squad | litbank) dropout=0.3 ;; propbank-ewt) dropout=0.2 ;; esac
+    start_flags=(--learning-rate 0.001 --dropout "$dropout")
     train_files=(--train "$train" "${words[@]}")
     [ -z "$dev" ] || train_files+=(--dev "$dev")
     files=("${train_files[@]}" --test "$test")
@@ -123,9 +136,9 @@ fit_task() { # task
 
 # Search hyperparameters, in the same way with and without ELMo: first the learning rate; then, at the best learning
 # rate, dropout and twice the epochs, each changed alone. A trial has one seed and is scored only on the development
-# set; the best one is then run with all seeds. The hyperparameters that differ from the preset are the suffix of the
+# set; the best one is then run with all seeds. The hyperparameters that differ from the start are the suffix of the
 # run's name, such as sick-static@0.004+dropout0.3. Layer 0, tuned and adapted ELMo and the layer selections use the
-# preset.
+# start.
 rates=${RATES-0.0005 0.002 0.004} dropouts=${DROPOUTS-0.1 0.3 0.5}
 search() { # task
     local trials setup suffix
@@ -152,15 +165,15 @@ search() { # task
 rate_trials() { for rate in $rates; do echo "@$rate"; done; }
 higher_rate_trial() { [ "$2" != "@${rates##* }" ] || awk -v rate="${rates##* }" 'BEGIN { print "@" 2 * rate }'; }
 other_trials() {
-    local at=${2:+$2+}
-    for dropout in $dropouts; do
-        [ "$dropout" = "$(preset_value "$1" '  dropout:' 0.5)" ] || echo "@${at#@}dropout$dropout"
+    local at=${2:+$2+} value
+    for value in $dropouts; do
+        [ "$value" = "$dropout" ] || echo "@${at#@}dropout$value"
     done
-    echo "@${at#@}epochs$((2 * $(preset_value "$1" epochs: 20)))"
+    echo "@${at#@}epochs$((2 * $(preset_epochs "$1")))"
 }
 
-preset_value() { # task, key, default
-    awk -v key="$2" -v value="$3" 'index($0, key) { value = $NF } END { print value }' "$here/../src/elmo/presets/tasks/$1.yaml"
+preset_epochs() { # task
+    awk -v epochs=20 '/ epochs:/ { epochs = $NF } END { print epochs }' "$here/../src/elmo/presets/tasks/$1.yaml"
 }
 
 hyperparameter_flags() { # suffix of a run's name
@@ -174,7 +187,7 @@ hyperparameter_flags() { # suffix of a run's name
     done
 }
 
-# Print the suffix of the best run that changes only the given hyperparameters; nothing if the preset is best.
+# Print the suffix of the best run that changes only the given hyperparameters; nothing if the start is best.
 best_suffix() { # task, setup, hyperparameters
     [ -z "$rates" ] || "$python" "$here/best_run.py" "$out" "$1" "$2" --hyperparameters "${@:3}" ${RECORD:+--record "$RECORD"}
 }
@@ -211,7 +224,7 @@ fractions='0.01 0.03 0.1 0.3'
 fit_fractions() { # task
     configure "$1"
     seeds=${SEEDS:-3}
-    # The best learning rate for all examples is not always the best for a few: the preset's is run, too.
+    # The best learning rate for all examples is not always the best for a few: the one at the start is run, too.
     for setup in static elmo; do
         for rate in '' $(best_suffix "$1" $setup rate); do
             for fraction in $fractions; do
@@ -254,13 +267,14 @@ write_gap_scores() { # setup and suffix of a LitBank run
 # Probes of single layers: a linear classifier (pos-probe) or no training at all (wsd, nearest).
 fit_probes() {
     configure ud-pos
+    start_flags=()
     write_static_vectors ud-pos
     local wsd=$data/wsd senses=$here/../src/elmo/demo/senses.tsv
     local tagged=(--train "$train" --dev "$dev" --test "$test" --label-column xpos)
     for layer in 0 1 2 all; do
         fit "pos-probe-$layer" pos-probe "${tagged[@]}" "${cache[@]}" --layers $layer
-        fit "wsd-$layer" wsd --train "$wsd/semcor3.0" --test "$wsd/Evaluation_Datasets/ALL" --layers $layer --seeds 1
-        fit "nearest-$layer" nearest --train "$senses" --dev "$senses" --layers $layer --seeds 1
+        look_up "wsd-$layer" wsd --train "$wsd/semcor3.0" --test "$wsd/Evaluation_Datasets/ALL" --layers $layer
+        look_up "nearest-$layer" nearest --train "$senses" --dev "$senses" --layers $layer
     done
     for fraction in '' $fractions; do
         fit "pos-probe-static${fraction:+-$fraction}" pos-probe "${tagged[@]}" --model none "${static[@]}" \

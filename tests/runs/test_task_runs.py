@@ -233,7 +233,7 @@ def test_same_hyperparameters_are_tried_with_and_without_elmo(run_tasks, monkeyp
     monkeypatch.setenv("BEST", "@0.002+epochs16")
     flags_of = fits(run_tasks("ud-pos"))
     rates = ("0.0005", "0.002", "0.004")
-    # Dropout 0.5 is the preset's, which is not a trial.
+    # The search starts from dropout 0.5, which is not a trial.
     others = ("dropout0.1", "dropout0.3", "epochs16")
     trials = {
         *(f"ud-pos-{setup}@{rate}-try" for setup in ("static", "elmo") for rate in rates),
@@ -259,15 +259,15 @@ def test_same_hyperparameters_are_tried_with_and_without_elmo(run_tasks, monkeyp
         "ud-pos-static@0.002+epochs16",
         *(f"ud-pos-static@0.002{fraction}" for fraction in fractions),
     }
-    with_preset = {
+    from_start = {
         f"ud-pos-{setup}{fraction}" for setup in ("static", "elmo") for fraction in fractions
     }
-    assert with_preset <= set(flags_of)
+    assert from_start <= set(flags_of)
     assert flags_of["ud-pos-static@0.002+epochs16"][:2] == ["--seeds", "3"]
     assert "--test" in flags_of["ud-pos-static@0.002+epochs16"]
 
 
-def test_hyperparameter_search_skips_preset_values_and_recorded_runs(
+def test_hyperparameter_search_skips_values_of_its_start_and_recorded_runs(
     tmp_path, run_tasks, monkeypatch
 ):
     monkeypatch.setenv("RATES", "0.002")
@@ -283,6 +283,17 @@ def test_hyperparameter_search_skips_preset_values_and_recorded_runs(
     trials = {name.split("@")[1] for name in flags_of if name.startswith("propbank-ewt-elmo@")}
     others = ("dropout0.1", "dropout0.5", "epochs16")
     assert trials == {"0.002-try", *(f"{value}-try" for value in others)}
+
+
+def test_runs_without_suffix_have_the_hyperparameters_at_the_start_of_the_search(run_tasks):
+    """Names of recorded runs keep their meaning when a preset gets what the search found."""
+    for name, dropout in (("conll2003", 0.5), ("squad", 0.3), ("propbank-ewt", 0.2)):
+        flags = fits(run_tasks(name))[f"{name}-elmo"]
+        assert flags[2:6] == ["--learning-rate", "0.001", "--dropout", f"{dropout}"]
+    # Probes are not searched; those without training have no seeds.
+    probes = fits(run_tasks("probes"))
+    assert "--dropout" not in probes["pos-probe-all"]
+    assert probes["wsd-2"][-2:] == ["--layers", "2"]
 
 
 def test_models_trained_on_litbank_are_evaluated_on_gap(tmp_path, run_tasks, monkeypatch):
