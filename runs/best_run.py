@@ -2,9 +2,9 @@
 
     python runs/best_run.py OUT sst5 static --hyperparameters rate dropout [--record FILE]
 
-Compares the preset with the trials of runs/tasks.sh that change only the listed hyperparameters, by
-the first seed. The output is the suffix of the run's name, such as `@0.002+dropout0.1`; it is empty
-if the preset is best.
+Compares the start of the search with the trials of runs/tasks.sh that change only the listed
+hyperparameters, by the first seed. The output is the suffix of the run's name, such as
+`@0.002+dropout0.1`; it is empty if the start is best.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def main() -> None:
         nargs="+",
         choices=HYPERPARAMETERS,
         required=True,
-        help="Hyperparameters that may differ from the preset.",
+        help="Hyperparameters that may differ from the start of the search.",
     )
     parser.add_argument("--record", type=Path, help="Record of runs on other machines.")
     args = parser.parse_args()

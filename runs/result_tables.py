@@ -143,6 +143,22 @@ class Runs:
         part = part if result["runs"][0].get(part) else "development"
         return mean_and_deviation([times * run[part][metric] for run in result["runs"]])
 
+    def gains(self, name: str, setup: str, suffix: str) -> list[float]:
+        """Return how much better each seed is on the development set than the start of the search.
+
+        Args:
+            name: Name of the task.
+            setup: Setup, with or without ELMo.
+            suffix: Hyperparameter suffix of the runs.
+        """
+        by_seed = []
+        for tail in ("", suffix):
+            result = self.result(f"{name}-{setup}{tail}")
+            runs = result["runs"] if result else []
+            by_seed.append({run["seed"]: run["development"][TASKS[name].metric] for run in runs})
+        start, changed = by_seed
+        return [score - start[seed] for seed, score in changed.items() if seed in start]
+
     def suffixes(self, name: str, setup: str, tail: str = "") -> list[str]:
         """Return the hyperparameter suffixes of the recorded runs of a setup, sorted."""
         pattern = re.compile(rf"{re.escape(f'{name}-{setup}')}({SUFFIX_PATTERN})?{re.escape(tail)}")
@@ -170,7 +186,7 @@ class Runs:
         suffixes = [
             suffix for suffix in trials if set(parse_suffix(suffix)) <= set(hyperparameters)
         ]
-        # On a tie, prefer the one nearer to the preset.
+        # On a tie, prefer the one nearer to the start.
         return max(
             suffixes, key=lambda suffix: (trials[suffix], -len(parse_suffix(suffix))), default=None
         )
@@ -187,7 +203,7 @@ class Runs:
         if len(suffixes) > 1:
             # GAP is only evaluated, with the models that were selected on LitBank.
             selected_on = "litbank" if name == "gap" else name
-            # On a tie, prefer the preset.
+            # On a tie, prefer the start of the search.
             suffixes.sort(
                 key=lambda suffix: (
                     self._development_mean(selected_on, f"{setup}{suffix}{tail}"),

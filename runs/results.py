@@ -37,8 +37,8 @@ from result_tables import (
     pronouns,
     table,
 )
-from search_space import PRESET_RATE
-from search_tables import other_hyperparameters, rates, unfinished
+from search_space import START_RATE
+from search_tables import all_seeds, other_hyperparameters, rates, unfinished
 
 from elmo.tasks.training.mix_plot import draw_mixes
 
@@ -179,52 +179,60 @@ Bias is feminine F1 divided by masculine F1; 1 is unbiased.
 
 ## Hyperparameter search
 
-The search is the same without and with ELMo. The tables show development scores of the first seed;
-the best trial and the preset are then run with all seeds. Bold marks the hyperparameters that do
-best with all seeds, which the other tables report.
+The search is the same without and with ELMo. It starts from learning rate {START_RATE} and dropout 0.5
+(SST, SQuAD and LitBank 0.3, PropBank 0.2). The tables of trials show development scores of the
+first seed; the best trial and the start are then run with all seeds. Bold marks the hyperparameters
+that do best with all seeds, which the other tables report.
 
-Layer 0, tuned and adapted ELMo use the preset. A single trial is noisy: on a GPU the same seed does
-not give the same score twice (SQuAD without ELMo at 0.004: 40.25 and 38.56).
+Layer 0, tuned and adapted ELMo have the hyperparameters at the start. A single trial is noisy: on a
+GPU the same seed does not give the same score twice (SQuAD without ELMo at 0.004: 40.25 and 38.56).
 
-Learning rate ({PRESET_RATE} in the presets; an empty cell was not tried):
+Trials, learning rate ({START_RATE} at the start; an empty cell was not tried):
 
 {rates(runs)}
 
-Dropout of the encoder and twice the epochs, each changed alone at the learning rate shown (data
-sets without a row were not tried):
+Trials, dropout of the encoder and twice the epochs, each changed alone at the learning rate shown
+(data sets without a row were not tried):
 
 {other_hyperparameters(runs)}
 
 {unfinished(runs)}
 
+All seeds, development scores. A preset of `elmo task fit` has the best hyperparameters of frozen
+ELMo if they are better than the start with every seed, otherwise those of the start:
+
+{all_seeds(runs)}
+
 ## Adapting ELMo to the task's text
 
-Effect of `elmo finetune` on perplexity and on the task, at the preset's learning rate. Perplexity
-is the mean of both directions under the full softmax on the development text, with the same
-vocabulary before and after. Published values are those of the original ELMo after one epoch, with
-another vocabulary.
+Effect of `elmo finetune` on perplexity and on the task, with the hyperparameters at the start of
+the search. Perplexity is the mean of both directions under the full softmax on the development
+text, with the same vocabulary before and after. Published values are those of the original ELMo
+after one epoch, with another vocabulary.
 
 {perplexities(runs)}
 
 ## Layers
 
-Which ELMo layers are used, at the preset's learning rate; λ is the penalty on the layer weights.
-The last layer alone and λ = 1 have three seeds, the others five. The paper reports on SQuAD (dev):
-none 80.8, last layer alone 84.7, all with λ = 1 85.0, all with λ = 0.001 85.2.
+Which ELMo layers are used, with the hyperparameters at the start of the search; λ is the penalty on
+the layer weights. The last layer alone and λ = 1 have three seeds, the others five. The paper
+reports on SQuAD (dev): none 80.8, last layer alone 84.7, all with λ = 1 85.0, all with λ = 0.001
+85.2.
 
 {layers(runs)}
 
 ## Placement
 
-Where ELMo enters the model, at the preset's learning rate, which is not the best one for the model
-without ELMo. The paper reports on SNLI (dev): input 88.9, input and output 89.5, output 88.7.
+Where ELMo enters the model, with the hyperparameters at the start of the search, which are not the
+best ones for the model without ELMo. The paper reports on SNLI (dev): input 88.9, input and output
+89.5, output 88.7.
 
 {placements(runs)}
 
 ## The scale γ
 
 A learned against a fixed scale of the layer mix. A student project's ELMo on Korean petitions has
-accuracy 79 with γ and 74 without.
+accuracy 79 with γ and 74 without. Both have the hyperparameters at the start of the search.
 
 {gamma(runs)}
 
@@ -232,7 +240,7 @@ accuracy 79 with γ and 74 without.
 
 Scores by fraction of the training examples, with as many steps as the whole set. Fractions have
 three seeds, CoNLL-2003 with all examples five. Each cell has the best learning rate on the
-development set; dropout and epochs of the fractions are the preset's.
+development set; dropout and epochs of the fractions are those at the start of the search.
 
 "Sufficient" is the smallest fraction with which a setup reaches the setups above it with all
 examples.

@@ -1,12 +1,13 @@
 """Hyperparameters in the names of runs.
 
-The name of a run ends with the hyperparameters that differ from its preset, such as
-`@0.002+dropout0.1+epochs8`: learning rate 0.002, dropout 0.1, 8 epochs.
+The name of a run ends with the hyperparameters that differ from those at the start of the search,
+such as `@0.002+dropout0.1+epochs8`: learning rate 0.002, dropout 0.1, 8 epochs. The start is fixed
+in runs/tasks.sh, so that names keep their meaning when a preset gets what the search found.
 """
 
 import re
 
-PRESET_RATE = "0.001"
+START_RATE = "0.001"
 # Name of a hyperparameter and the pattern of its value in the name of a run.
 HYPERPARAMETERS = {"rate": r"[0-9.]+", "dropout": r"dropout[0-9.]+", "epochs": r"epochs[0-9]+"}
 _VALUE = f"(?:{'|'.join(HYPERPARAMETERS.values())})"
@@ -25,8 +26,8 @@ def parse_suffix(suffix: str) -> dict[str, float]:
 
 
 def learning_rate(suffix: str) -> float:
-    """Return the learning rate in a suffix, or that of the presets."""
-    return parse_suffix(suffix).get("rate", float(PRESET_RATE))
+    """Return the learning rate in a suffix, or that at the start of the search."""
+    return parse_suffix(suffix).get("rate", float(START_RATE))
 
 
 def sort_key(suffix: str) -> tuple[float, ...]:

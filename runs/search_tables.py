@@ -3,7 +3,7 @@
 from textwrap import fill
 
 from result_tables import SETUPS, TASKS, Runs, table
-from search_space import PRESET_RATE, learning_rate, parse_suffix
+from search_space import START_RATE, learning_rate, parse_suffix
 
 # GAP is only evaluated; nothing is trained on it.
 _SEARCHED = [(name, setup) for name in TASKS if name != "gap" for setup in ("static", "elmo")]
@@ -22,7 +22,7 @@ def rates(runs: Runs) -> str:
             rows[name, setup] = _score_cells(runs, name, setup, trials)
     columns = sorted({suffix for row in rows.values() for suffix in row}, key=learning_rate)
     return table(
-        ["data set", "setup", *(suffix.removeprefix("@") or PRESET_RATE for suffix in columns)],
+        ["data set", "setup", *(suffix.removeprefix("@") or START_RATE for suffix in columns)],
         [
             [*_row_titles(*key), *(row.get(suffix, "") for suffix in columns)]
             for key, row in rows.items()
@@ -48,9 +48,38 @@ def other_hyperparameters(runs: Runs) -> str:
                     *(twice or [""]),
                 ]
                 titles = _row_titles(name, setup)
-                rows.append([*titles, rate.removeprefix("@") or PRESET_RATE, *cells])
-    header = ["preset", "dropout 0.1", "dropout 0.3", "dropout 0.5", "twice the epochs"]
+                rows.append([*titles, rate.removeprefix("@") or START_RATE, *cells])
+    header = ["start", "dropout 0.1", "dropout 0.3", "dropout 0.5", "twice the epochs"]
     return table(["data set", "setup", "learning rate", *header], rows)
+
+
+def all_seeds(runs: Runs) -> str:
+    """Return the development scores over all seeds, at the start of the search and after it."""
+    rows = []
+    for name, setup in _SEARCHED:
+        for suffix in filter(None, runs.suffixes(name, setup)):
+            gains = runs.gains(name, setup, suffix)
+            in_preset = setup == "elmo" and suffix == preset_suffix(runs, name)
+            cells = [
+                runs.cell(f"{name}-{setup}{tail}", TASKS[name].metric, part="development")
+                for tail in ("", suffix)
+            ]
+            changes = [f"{key} {value:g}" for key, value in parse_suffix(suffix).items()]
+            better = f"{sum(gain > 0 for gain in gains)} of {len(gains)}"
+            row = [*_row_titles(name, setup), ", ".join(changes), *cells, better]
+            rows.append([*row, "yes" if in_preset else ""])
+    header = ["hyperparameters", "start", "changed", "better seeds", "preset"]
+    return table(["data set", "setup", *header], rows)
+
+
+def preset_suffix(runs: Runs, name: str) -> str:
+    """Return the hyperparameters of frozen ELMo that the preset of a data set should have.
+
+    They differ from those at the start of the search, which the suffix '' means, if the best ones
+    are better with every seed.
+    """
+    best = runs.best_run(name, "elmo").removeprefix(f"{name}-elmo")
+    return best if all(gain > 0 for gain in runs.gains(name, "elmo", best)) else ""
 
 
 def unfinished(runs: Runs) -> str:

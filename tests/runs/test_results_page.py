@@ -5,6 +5,12 @@ import runpy
 
 import pytest
 from conftest import RUNS
+from record_result import read
+from search_space import parse_suffix
+from search_tables import TASKS, Runs, preset_suffix
+
+from elmo.config.serialization import load_config, presets
+from elmo.tasks.registry.task_config import TaskConfig
 
 pytestmark = pytest.mark.skipif(not RUNS.is_dir(), reason="requires the runs folder of a checkout")
 
@@ -155,7 +161,7 @@ def test_best_run_is_selected_by_development_score_of_first_seed(tmp_path, scrip
     write_run(tmp_path / "new", "sst5-static", [0.5], development=0.4)
     script("results.py", tmp_path / "new", *arguments)
     assert best("static", "rate") == "\n"
-    # On a tie the preset wins; any learning rate may be tried.
+    # On a tie the start of the search wins; any learning rate may be tried.
     write_run(out, "sst5-static@0.0001-try", [0.5], development=0.4)
     assert best("static", "rate") == "\n"
     write_run(out, "sst5-static@0.03-try", [0.5], development=0.5)
@@ -198,7 +204,7 @@ def test_results_page_uses_hyperparameters_with_best_score_over_all_seeds(tmp_pa
     assert "| SST-5, test accuracy |  | 60.00 |  | **70.00** |  |  | +10.00 |" in page
     assert "| SST-5, accuracy | static vectors | 20.00 | **40.00** |  |" in page
     assert "| SST-5, accuracy | ELMo, frozen | **40.00** | 50.00 |  |" in page
-    header = "preset | dropout 0.1 | dropout 0.3 | dropout 0.5 | twice the epochs"
+    header = "start | dropout 0.1 | dropout 0.3 | dropout 0.5 | twice the epochs"
     assert f"| data set | setup | learning rate | {header} |" in page
     assert "| SST-5, accuracy | ELMo, frozen | 0.001 | **40.00** | 35.00 |  |  | 45.00 |" in page
     assert "| SST-2, accuracy | static vectors | 0.002 | 30.00 | **45.00** |  |  |  |" in page
@@ -212,3 +218,48 @@ def test_results_page_uses_hyperparameters_with_best_score_over_all_seeds(tmp_pa
     ends = "test accuracy | static vectors |  |  | 30.00 |  | 60.00 |"
     assert f"| UD English EWT POS (universal tags), {ends}" in page
     assert "| static vectors | 35.00 | 35.00 | 35.00 | 0.35 |" in page
+
+
+def test_hyperparameters_that_are_better_with_every_seed_are_those_of_the_preset(tmp_path, script):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    for name, values in (
+        ("sst5-elmo", [0.4, 0.5, 0.6]),
+        ("sst5-elmo@0.002+dropout0.1", [0.5, 0.6, 0.7]),
+        ("sst5-elmo@0.002", [0.6, 0.4, 0.4]),
+        # Better on average, but not with every seed.
+        ("sst2-elmo", [0.4, 0.5]),
+        ("sst2-elmo@dropout0.1", [0.9, 0.4]),
+        ("sst2-static", [0.4, 0.5]),
+        ("sst2-static@epochs8", [0.5, 0.6]),
+    ):
+        write_run(out, name, values)
+        path = out / name / "results.json"
+        result = json.loads(path.read_text())
+        for run, value in zip(result["runs"], values, strict=True):
+            run["development"]["accuracy"] = value
+        path.write_text(json.dumps(result))
+    script("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
+    page = (tmp_path / "results.md").read_text(encoding="utf-8")
+    table = page[page.index("| hyperparameters | start | changed |") :].split("\n\n")[0]
+    assert [line.split(" | ", 2)[2] for line in table.splitlines()[2:]] == [
+        "rate 0.002 | 50.00 ± 10.00 | 46.67 ± 11.55 | 1 of 3 |  |",
+        "rate 0.002, dropout 0.1 | 50.00 ± 10.00 | 60.00 ± 10.00 | 3 of 3 | yes |",
+        "epochs 8 | 45.00 ± 7.07 | 55.00 ± 7.07 | 2 of 2 |  |",
+        "dropout 0.1 | 45.00 ± 7.07 | 65.00 ± 35.36 | 1 of 2 |  |",
+    ]
+
+
+# Dropout at the start of the search, as in runs/tasks.sh.
+START_DROPOUTS = {"sst5": 0.3, "sst2": 0.3, "squad": 0.3, "litbank": 0.3, "propbank-ewt": 0.2}
+
+
+def test_presets_have_the_best_recorded_hyperparameters():
+    runs = Runs(read(RUNS.parent / "docs" / "results.jsonl"))
+    for name in TASKS.keys() - {"gap"}:
+        config = load_config(TaskConfig, name, {"out": "x"}, presets("tasks"))
+        best = parse_suffix(preset_suffix(runs, name))
+        expected = {"rate": 0.001, "dropout": START_DROPOUTS.get(name, 0.5)} | best
+        preset = {"rate": config.optimizer.learning_rate, "dropout": config.encoder.dropout}
+        preset |= {"epochs": config.run.epochs} if "epochs" in best else {}
+        assert preset == expected, name
