@@ -12,8 +12,9 @@ from elmo.files import atomic_path
 
 # Entries of a seed's result that are recorded; the others are paths of the machine it ran on.
 RECORDED_KEYS = ("seed", "development", "test", "mixes")
-# Endings of files that contain plain numbers, next to the folders of the runs.
-NUMBER_FILES = ("tfidf", "before", "after")
+# Endings of files that contain numbers, next to the folders of the runs. Those of language models
+# begin with the name of the model, the others with that of the task.
+NUMBER_FILES = ("tfidf", "before", "after", "lm1b", "wikitext-103", "klue-ynat", "blimp")
 DIGITS = 6
 
 # Maps the name of a run to its commit, machine and result.
@@ -37,7 +38,9 @@ def gather(out: Path, commit: str, machine: str) -> Record:
     for ending in NUMBER_FILES:
         for path in out.glob(f"*-{ending}.json"):
             values = json.loads(path.read_text())
-            results[path.stem] = {k: v for k, v in values.items() if isinstance(v, int | float)}
+            results[path.stem] = {
+                key: value for key, value in values.items() if isinstance(value, int | float | dict)
+            }
     return {
         name: {"commit": commit, "machine": machine, "found": _rounded(result)}
         for name, result in results.items()

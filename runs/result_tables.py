@@ -133,6 +133,12 @@ class Runs:
         """Return the result of a run, or None if it is not recorded."""
         return self._record[name]["found"] if name in self._record else None
 
+    def models(self, ending: str) -> list[str]:
+        """Return the models of the runs whose names consist of a model and this ending, sorted."""
+        return sorted(
+            run.removesuffix(f"-{ending}") for run in self._record if run.endswith(f"-{ending}")
+        )
+
     def spread(
         self, name: str, metric: str, *, part: str = "test", times: float = 100
     ) -> Spread | None:

@@ -13,6 +13,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
+from language_model_tables import minimal_pairs, pairs_with_one_unknown, perplexity
 from record_result import Record, gather, read, write
 from result_tables import (
     ALL_SETUPS,
@@ -179,8 +180,8 @@ Bias is feminine F1 divided by masculine F1; 1 is unbiased.
 
 ## Hyperparameter search
 
-The search is the same without and with ELMo. It starts from learning rate {START_RATE} and dropout 0.5
-(SST, SQuAD and LitBank 0.3, PropBank 0.2). The tables of trials show development scores of the
+The search is the same without and with ELMo. It starts from learning rate {START_RATE} and dropout
+0.5 (SST, SQuAD and LitBank 0.3, PropBank 0.2). The tables of trials show development scores of the
 first seed; the best trial and the start are then run with all seeds. Bold marks the hyperparameters
 that do best with all seeds, which the other tables report.
 
@@ -264,6 +265,42 @@ What the vectors of a layer encode, without a trained model except a linear laye
 mean of the layers.
 
 {probes(runs)}
+
+## Perplexity
+
+Perplexity under the full softmax. Every sentence starts from the zero state; in WikiText-103 a
+paragraph is one sentence. None of these texts was read in training. Words outside the vocabulary of
+the softmax count as one word, so models with different vocabularies can only be compared with
+`--common-vocab`.
+
+{perplexity(runs)}
+
+```bash
+elmo evaluate lm1b/heldout-00010-00011.txt --model small-en --pretokenized \\
+  --sentences line --json > OUT/small-en-lm1b.json
+elmo evaluate wikitext-103/test.txt --model small-en --pretokenized \\
+  --sentences line --json > OUT/small-en-wikitext-103.json
+elmo evaluate klue-ynat/dev.tsv --model small-ko --text-column title \\
+  --sentences line --json > OUT/small-ko-klue-ynat.json
+python runs/results.py OUT --docs docs --commit ... --machine "..."
+```
+
+## Minimal pairs (BLiMP)
+
+How often the grammatical sentence of a minimal pair is more probable than the ungrammatical one
+([BLiMP](https://github.com/alexwarstadt/blimp), 67 sets of 1,000 pairs): forward, backward, and by
+the sum of both log-probabilities. Ties count one half; an accuracy is a mean over sets. The LSTM of
+the BLiMP paper has 69.8, forward.
+
+"One unknown" are the pairs in which only one sentence has a word outside the vocabulary of the
+softmax, whose probability is that of all unknown words: {pairs_with_one_unknown(runs)}.
+
+{minimal_pairs(runs)}
+
+```bash
+python runs/blimp.py small-en --data blimp --out OUT/small-en-blimp.json
+python runs/results.py OUT --docs docs --commit ... --machine "..."
+```
 
 ## Reproduce
 

@@ -263,3 +263,42 @@ def test_presets_have_the_best_recorded_hyperparameters():
         preset = {"rate": config.optimizer.learning_rate, "dropout": config.encoder.dropout}
         preset |= {"epochs": config.run.epochs} if "epochs" in best else {}
         assert preset == expected, name
+
+
+def accuracies(value):
+    return {
+        "all": value,
+        "others": None,
+        "fields": {"syntax_semantics": 0.5},
+        "phenomena": {"binding": 0.25},
+        "sets": {"a": value},
+    }
+
+
+def test_results_page_shows_perplexity_and_minimal_pairs_of_each_model(tmp_path, script):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    out.mkdir()
+    for model, unknown in (("tiny-en", 0.0625), ("base-en", 0.01)):
+        result = {"model": "x", "forward": 80.04, "backward": 90.06, "mean": 84.9}
+        result |= {"n_words": 1200, "unknown_rate": unknown}
+        (out / f"{model}-lm1b.json").write_text(json.dumps(result))
+    directions = {"forward": 0.75, "backward": 0.5, "both": 0.625}
+    result = {name: accuracies(value) for name, value in directions.items()}
+    (out / "tiny-en-blimp.json").write_text(json.dumps({"one_unknown": 0.25, **result}))
+    script("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a CPU")
+    page = (tmp_path / "results.md").read_text(encoding="utf-8")
+    text = "| One Billion Word, held-out sentences | 1,200 |"
+    assert (
+        f"{text} base-en | 80.0 | 90.1 | 84.9 | 1.00% |\n"
+        f"{text} tiny-en | 80.0 | 90.1 | 84.9 | 6.25% |\n"
+    ) in page
+    assert "words: 25.0% of the pairs for `tiny-en`." in page
+    assert (
+        "| accuracy | tiny-en, forward | tiny-en, backward | tiny-en, both |\n"
+        "| --- | ---: | ---: | ---: |\n"
+        "| all pairs | 75.0 | 50.0 | 62.5 |\n"
+        "| without pairs with one unknown |  |  |  |\n"
+        "| field: syntax semantics | 50.0 | 50.0 | 50.0 |\n"
+        "| phenomenon: binding | 25.0 | 25.0 | 25.0 |\n"
+    ) in page
