@@ -24,6 +24,9 @@ def package_names() -> list[str]:
 def package_folder(name: str) -> Path | None:
     """Return the folder of a model of an installed package; None if there is no such package.
 
+    Args:
+        name: Name of the model.
+
     Raises:
         FormatError: Several packages contain a model of that name, or the package has no model.
     """
