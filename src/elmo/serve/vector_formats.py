@@ -18,6 +18,8 @@ Vectors = NDArray[np.float32]
 SAFETENSORS = "application/octet-stream"
 # Longer answers are sent part by part.
 MAX_WHOLE_VALUES = 65_536
+# Sending a part takes as long as copying about this many bytes, so small arrays are joined.
+PART_BYTES = 2**18
 _LENGTH_BYTES = 8
 
 
@@ -43,7 +45,7 @@ class VectorAnswer:
 
     def __init__(
         self,
-        parts: Iterator[bytes | memoryview],
+        parts: Iterator[bytes],
         media_type: str,
         turns: AnswerTurns,
         *,
@@ -136,7 +138,7 @@ def as_base64(vectors: Vectors) -> object:
 def safetensors_answer(
     vectors: Sequence[Vectors], metadata: Mapping[str, object], turns: AnswerTurns
 ) -> VectorAnswer:
-    """Return a safetensors file with the arrays "0", "1", ..., without copying them.
+    """Return a safetensors file with the arrays "0", "1", ....
 
     Args:
         vectors: The arrays.
@@ -158,12 +160,16 @@ def safetensors_answer(
     text = orjson.dumps(header)
     text = text.ljust(len(text) + -len(text) % _LENGTH_BYTES)
 
-    def parts() -> Iterator[bytes | memoryview]:
-        yield len(text).to_bytes(_LENGTH_BYTES, "little") + text
+    def parts() -> Iterator[bytes]:
+        joined: list[bytes | memoryview] = [len(text).to_bytes(_LENGTH_BYTES, "little"), text]
+        size = 0
         for values in vectors:
-            if values.size:
-                contiguous = np.ascontiguousarray(values, dtype="<f4")
-                yield contiguous.reshape(-1).view(np.uint8).data
+            joined.append(np.ascontiguousarray(values, dtype="<f4").reshape(-1).view(np.uint8).data)
+            size += values.nbytes
+            if size >= PART_BYTES:
+                yield b"".join(joined)
+                joined, size = [], 0
+        yield b"".join(joined)
 
     return VectorAnswer(
         parts(),
