@@ -264,7 +264,8 @@ def first_steps(monkeypatch):
         computed.append(1)
         return make(*arguments)
 
-    monkeypatch.setattr(lstm_native, "MIN_FIRST_STEP_WORK", 0)
+    always = dict.fromkeys(lstm_native.MIN_FIRST_STEP_WORK, 0)
+    monkeypatch.setattr(lstm_native, "MIN_FIRST_STEP_WORK", always)
     monkeypatch.setattr(lstm_native, "_FirstStep", recorded)
     return computed
 
@@ -300,7 +301,8 @@ def test_native_lstm_with_kept_first_step_equals_lstm_without(
             assert first_steps
             first_steps.clear()
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(lstm_native, "MIN_FIRST_STEP_WORK", 2**60)
+                never = dict.fromkeys(lstm_native.MIN_FIRST_STEP_WORK, 2**60)
+                patch.setattr(lstm_native, "MIN_FIRST_STEP_WORK", never)
                 expected = lstm([direction], precision)[0]
         assert not first_steps
         for value, true in zip(results, expected, strict=True):

@@ -147,7 +147,9 @@ class EncodingRun:
         precision = self._requested_precision
         engine = self._engines.engine(weights, precision, n_positions, self._n_layers)
         if self.cache is not None:
-            engine.snapshot.use(self._bilm.encoder.parameters())
+            engine.snapshot.use(
+                weight for name, weight in weights.items() if name.startswith("encoder.")
+            )
         return engine
 
     def enable_word_cache(self) -> None:
@@ -334,13 +336,11 @@ class EncodingRun:
             )
             return vectors
 
-        boundaries = encode(self.mapper.boundaries())
+        owner = self._bilm.encoder, (engine.precision, engine.device, engine.snapshot.identity)
+        boundaries = cache.boundaries(*owner, lambda: encode(self.mapper.boundaries()))
         if not words:
             return boundaries
-        state = (engine.precision, engine.device, engine.snapshot.identity)
-        vectors = cache.look_up(
-            words, self._bilm.encoder, state, lambda missing: encode(self.mapper.rows(missing))
-        )
+        vectors = cache.look_up(words, *owner, lambda missing: encode(self.mapper.rows(missing)))
         return torch.cat([boundaries, vectors])
 
     def _unpack(self, batch: PendingBatch) -> list[Vectors]:

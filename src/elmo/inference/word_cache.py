@@ -46,9 +46,20 @@ class WordCache:
         self._state: tuple[object, ...] = ()
         self._slots: OrderedDict[str, int] = OrderedDict()
         self._vectors = torch.empty(0)
+        self._boundaries: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    def boundaries(
+        self, encoder: TokenEncoder, state: tuple[object, ...], compute: Callable[[], Tensor]
+    ) -> Tensor:
+        """Return the vectors of the boundary tokens, (2, dim); see `look_up`."""
+        with self._lock:
+            self._bind(encoder, state)
+            if self._boundaries is None:
+                self._boundaries = compute()
+            return self._boundaries
 
     def look_up(
         self,
@@ -104,7 +115,7 @@ class WordCache:
         self._encoder = ref(encoder)
         if state != self._state:
             self._slots.clear()
-            self._state, self._vectors = state, torch.empty(0)
+            self._state, self._vectors, self._boundaries = state, torch.empty(0), None
 
     def _allocate_slot(self, word: str) -> int:
         """Return a slot for a new word; evict the least recently used word if necessary."""

@@ -70,7 +70,12 @@ LOW_PRECISION: tuple[NumberFormat, ...] = ("bfloat16", "int8")
 # The gates of each distinct input are computed once, not at each position, up to this many bytes.
 SHARED_BYTES = 2**28
 # With fewer rows times recurrent weights a step takes less time than the comparison of the rows.
-MIN_FIRST_STEP_WORK = 2**21
+MIN_FIRST_STEP_WORK: dict[NumberFormat, int] = {
+    "float32": 2**23,
+    "int8x3": 2**24,
+    "bfloat16": 2**26,
+    "int8": 2**26,
+}
 
 
 def can_run(directions: Sequence[LSTMCall], number_format: NumberFormat) -> bool:
@@ -102,7 +107,8 @@ def lstm(
     n_parts = _count_parts(len(directions), directions[0].h.shape[0], number_format)
     layers = [_NativeLayer(call, snapshot, number_format, n_parts) for call in directions]
     run_tasks(task for layer in layers for task in layer.input_tasks())
-    run_tasks(task for layer in layers for task in layer.step_tasks())
+    # All tasks are prepared before the first one starts.
+    run_tasks([task for layer in layers for task in layer.step_tasks()])
     return [(layer.outputs, layer.h, layer.c) for layer in layers]
 
 
@@ -130,6 +136,35 @@ class _FirstStep(NamedTuple):
     x: Tensor
     h: Tensor
     c: Tensor
+
+
+class _Turn(NamedTuple):
+    """Steps that a thread computes at a time.
+
+    `inputs` are the rows of the layer's input whose gates the turn computes first; None if the
+    gates of all inputs are computed before.
+    """
+
+    steps: range
+    inputs: Tensor | None
+
+
+class _PreparedRows(NamedTuple):
+    """A range of rows, ready to be computed turn by turn.
+
+    Attributes:
+        rows: State and outputs.
+        c: Cell states, which are written after the last turn.
+        active: Number of rows at each step.
+        gate_index: Index of the gates at each position, (time, rows of the batch).
+        turns: The turns, in the order in which they are computed.
+    """
+
+    rows: RowState
+    c: Tensor
+    active: Tensor
+    gate_index: Tensor
+    turns: list[_Turn]
 
 
 class _NativeLayer:
@@ -227,19 +262,15 @@ class _NativeLayer:
         multiply(rows, *args, out, columns, Epilogue.GATES)
 
     def step_tasks(self) -> Iterator[Callable[[], bool]]:
-        """Yield one task per range of rows; each call of a task computes one turn of steps."""
+        """Prepare and yield one task per range of rows; each call of a task computes one turn."""
         for first, last in self.parts:
-            yield partial(next, self._run_turns(first, last), False)
+            yield partial(next, self._run_turns(self._prepare_rows(first, last)), False)
 
-    @torch.inference_mode()  # the mode of the caller does not apply to our threads
-    def _run_turns(self, first: int, last: int) -> Iterator[bool]:
-        """Compute a range of rows turn by turn; yield True after each turn."""
-        if self.shared_gates is not None and not self.has_shared_gates:
-            inputs = gather_rows(self.x, None, self.number_format)
-            self._multiply_inputs(inputs, self.shared_gates.data_ptr(), (0, 4 * self.cell))
+    def _prepare_rows(self, first: int, last: int) -> _PreparedRows:
+        """Prepare a range of rows, so that its thread needs the interpreter lock only briefly."""
         n_done = self._take_first_step(first, last)
-        c = self.c[first:last]
-        rows = RowState(self.batch, self.h[first:last], blocked_cells(c), self.outputs[:, first:])
+        cells = blocked_cells(self.c[first:last])
+        rows = RowState(self.batch, self.h[first:last], cells, self.outputs[:, first:])
         active = self.active
         if last - first < self.batch:
             active = (active - first).clamp(0, last - first)
@@ -248,37 +279,51 @@ class _NativeLayer:
             # Reversed rows begin at their last token: without the done steps each row ends
             # `n_done` steps earlier.
             active, remaining = active[n_done:], range(self.n_steps - n_done)
-        counts = active.tolist()
-        turns = list(split_steps(counts, self.turn_positions, remaining))
-        for steps in reversed(turns) if self.direction.reverse else turns:
-            self._run_steps(rows, active, *self._gates_at(first, last, counts, steps), steps)
-            yield True
-        reorder_cells(c, rows.cells, is_reverse=True)
-
-    def _gates_at(
-        self, first: int, last: int, counts: Sequence[int], steps: range
-    ) -> tuple[int, int, Tensor]:
-        """Return the contribution of the inputs to the gates for a range of rows and steps.
-
-        The step has `counts` rows. Returns the address of the gates, the number of inputs, and the
-        index of the input at each position.
-        """
+        ranges = list(split_steps(active.tolist(), self.turn_positions, remaining))
         if self.shared_gates is not None:
             assert self.index is not None
-            return self.shared_gates.data_ptr(), len(self.x), self.index[:, first:]
-        turn = slice(steps.start, steps.stop)
-        if self.index is None and all(count == self.batch for count in counts[turn]):
-            # The inputs of the turn are contiguous and without padding.
-            start = steps.start * self.batch
-            gates, n_inputs = self._compute_gates(torch.arange(start, steps.stop * self.batch))
-            return gates, n_inputs, torch.arange(-start, self.n_steps * self.batch - start)
-        is_real = torch.arange(last - first) < torch.tensor(counts[turn])[:, None]
-        # The inputs of all positions without padding, and the row of their gates.
-        step, row = is_real.nonzero(as_tuple=True)
-        gates, n_inputs = self._compute_gates(self._inputs_at(step + steps.start, row + first))
-        gate_rows = torch.zeros(self.n_steps, self.batch, dtype=torch.int64)
-        gate_rows[turn, : last - first][is_real] = torch.arange(n_inputs)
-        return gates, n_inputs, gate_rows
+            gate_index = self.index[:, first:]
+            turns = [_Turn(steps, None) for steps in ranges]
+        else:
+            gate_index, turns = self._turns_with_inputs(first, last, active, ranges)
+        if self.direction.reverse:
+            turns.reverse()
+        return _PreparedRows(rows, self.c[first:last], active, gate_index, turns)
+
+    def _turns_with_inputs(
+        self, first: int, last: int, active: Tensor, ranges: Sequence[range]
+    ) -> tuple[Tensor, list[_Turn]]:
+        """Return the turns of a range of rows with their inputs, which are without padding.
+
+        Also returns the index of the gates at each position among those of its turn.
+        """
+        positions = torch.arange(len(active))[:, None], torch.arange(first, last)
+        inputs = self._inputs_at(*positions)[torch.arange(last - first) < active[:, None]]
+        ends = [0, *active.cumsum(dim=0).tolist()]
+        starts = torch.tensor(ends[:-1])
+        turns = []
+        for steps in ranges:
+            start = ends[steps.start]
+            turns.append(_Turn(steps, inputs[start : ends[steps.stop]]))
+            starts[steps.start : steps.stop] -= start
+        return starts[:, None] + torch.arange(self.batch), turns
+
+    @torch.inference_mode()  # the mode of the caller does not apply to our threads
+    def _run_turns(self, prepared: _PreparedRows) -> Iterator[bool]:
+        """Compute a range of rows turn by turn; yield True after each turn."""
+        if self.shared_gates is not None and not self.has_shared_gates:
+            rows = gather_rows(self.x, None, self.number_format)
+            self._multiply_inputs(rows, self.shared_gates.data_ptr(), (0, 4 * self.cell))
+        for steps, inputs in prepared.turns:
+            if inputs is not None:
+                gates, n_inputs = self._compute_gates(inputs)
+            else:
+                assert self.shared_gates is not None
+                gates, n_inputs = self.shared_gates.data_ptr(), len(self.x)
+            index = prepared.gate_index
+            self._run_steps(prepared.rows, prepared.active, gates, n_inputs, index, steps)
+            yield True
+        reorder_cells(prepared.c, prepared.rows.cells, is_reverse=True)
 
     def _inputs_at(self, steps: Tensor, rows: Tensor) -> Tensor:
         """Return the row of `x` that is the input at each of the given positions."""
@@ -340,8 +385,11 @@ class _NativeLayer:
 
         Sentences begin with the same boundary token, so the state after it is kept for later calls.
         """
-        n_rows, lengths = last - first, self.lengths[first:last]
-        if n_rows * 4 * self.cell * self.out < MIN_FIRST_STEP_WORK or lengths.min() < 1:
+        n_rows, least = last - first, MIN_FIRST_STEP_WORK[self.number_format]
+        if n_rows * 4 * self.cell * self.out < least:
+            return 0
+        lengths = self.lengths[first:last]
+        if lengths.min() < 1:
             return 0
         if self.h[first:last].any() or self.c[first:last].any():
             return 0
