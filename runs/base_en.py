@@ -193,7 +193,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--decay-steps", type=int, help="How many of these have a falling rate.")
     command.add_argument("--learning-rate", type=float, default=3e-3)
     command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--cell-dim", type=int, default=4096)
+    command.add_argument("--cell-dim", type=int, default=2560)
     command.add_argument("--projection-dim", type=int, default=512)
     command.add_argument("--batch-size", type=int, default=2048)
     command.add_argument("--n-samples", type=int, default=8192)

@@ -1,11 +1,13 @@
 """Tests that `runs/base_en.py` moves a model in parts and notices damaged ones."""
 
+import base_en
 import pytest
 import torch
 from conftest import TINY, random_model
 
 from elmo.formats import model_folder
 from elmo.formats.load import read
+from elmo.kernels.lstm_native import has_native_widths
 
 
 @pytest.fixture
@@ -40,3 +42,8 @@ def test_train_requires_steps_for_the_decay_only(script, tmp_path):
         script("base_en.py", "train", *options, "--stage", "decay")
     with pytest.raises(SystemExit, match="only for the decay"):
         script("base_en.py", "train", *options, "--steps", 5)
+
+
+def test_default_dimensions_are_supported_by_the_native_kernels():
+    args = base_en.parser().parse_args(["train", "--data", "corpus", "--out", "run"])
+    assert has_native_widths((args.cell_dim, args.projection_dim))
