@@ -1,0 +1,34 @@
+"""Tests of the script that counts test texts in a training text."""
+
+import json
+import lzma
+
+TEXT = "Der Fluss tritt über die Ufer, und\ndie Bank am Fluss steht unter Wasser.\n"
+
+
+def counts(script, tmp_path, rows, window, n_blocks=1):
+    test = tmp_path / "test.tsv"
+    lines = ["id\tdocument\tlabel", *(f"{n}\t{row}\t{n % 2}" for n, row in enumerate(rows))]
+    test.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    training = tmp_path / "text.txt.xz"
+    training.write_bytes(lzma.compress(("Etwas anderes.\n" * 5 + TEXT).encode()))
+    output = script("text_overlap.py", training, "--window", window, "--test", f"nsmc={test}")
+    return json.loads(output)
+
+
+def test_text_overlap_counts_whole_and_partly_found_texts(script, tmp_path):
+    rows = [
+        "der fluss TRITT ueber",  # another spelling: only its beginning occurs
+        "über die Ufer und die",  # across a line break
+        "unter W",  # too short
+        "Ein ganz anderer Satz.",
+        "Am Fluss steht unter!",
+        "am Fluss steht unter",  # the same without punctuation
+    ]
+    result = counts(script, tmp_path, rows, 10)
+    assert result == {"test": "nsmc test.tsv", "texts": 5, "compared": 4, "found": 3, "whole": 2}
+
+
+def test_text_overlap_finds_texts_of_exactly_one_window(script, tmp_path):
+    assert counts(script, tmp_path, ["und die Bank"], 10)["whole"] == 1
+    assert counts(script, tmp_path, ["und die Bänk"], 10)["found"] == 0
