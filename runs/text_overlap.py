@@ -1,24 +1,28 @@
 """Count the texts of test sets that occur in a training text.
 
-    python runs/text_overlap.py TEXT... --test PRESET=FILE...
+    python runs/text_overlap.py TEXT... --test PRESET=FILE... [--out FOLDER]
 
 PRESET is a preset of `elmo task fit`, which knows how to read FILE. Texts are compared by their
 letters and digits, without spaces and case, in windows of --window characters. A text is "found" if
 one of its windows occurs anywhere in TEXT, and "whole" if all of them do. Shorter texts are not
 compared. TEXT can be compressed. Reads about 5 MB of text per second.
+
+With --out, each TEXT is also written to FOLDER without the lines in which such a window occurs.
 """
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.config.serialization import load_config, presets
-from elmo.corpus.compressed_files import decompressed
+from elmo.corpus.compressed_files import decompressed, plain_name
 from elmo.tasks.reading.load_examples import read_examples
 from elmo.tasks.registry.task_config import TaskConfig
 
@@ -87,17 +91,40 @@ def text_blocks(path: Path) -> Iterator[str]:
             yield b"".join(lines).decode("utf-8")
 
 
-def occurring(paths: Sequence[Path], wanted: Hashes, window: int) -> Hashes:
-    """Return those of the wanted hashes that occur in training texts; `wanted` is sorted."""
-    is_possible = np.zeros(int(FILTER_BITS) + 1, dtype=bool)
-    is_possible[wanted & FILTER_BITS] = True
-    found = []
-    for path in paths:
+class WindowSearch:
+    """Searches texts for windows of the test sets."""
+
+    def __init__(self, wanted: Hashes, window: int) -> None:
+        """Prepare a search.
+
+        Args:
+            wanted: Hashes of windows, sorted.
+            window: Characters per window.
+        """
+        self._wanted, self._window = wanted, window
+        self._is_possible = np.zeros(int(FILTER_BITS) + 1, dtype=bool)
+        self._is_possible[wanted & FILTER_BITS] = True
+
+    def found(self, text: str) -> Hashes:
+        """Return those of the wanted hashes that occur in a text."""
+        hashes = window_hashes(normalized(text), self._window)
+        possible = hashes[self._is_possible[hashes & FILTER_BITS]]
+        return np.intersect1d(possible, self._wanted)
+
+
+def search(path: Path, windows: WindowSearch, out: Path | None) -> Hashes:
+    """Return the windows that occur in a text, and write its other lines to a file, if given."""
+    found = [windows.found("")]
+    with out.open("w", encoding="utf-8") if out else nullcontext() as file:
         for block in text_blocks(path):
-            hashes = window_hashes(normalized(block), window)
-            possible = hashes[is_possible[hashes & FILTER_BITS]]
-            found.append(np.intersect1d(possible, wanted))
-    return np.unique(np.concatenate(found)) if found else wanted[:0]
+            hashes = windows.found(block)
+            found.append(hashes)
+            if file is not None and not len(hashes):
+                file.write(block)
+            elif file is not None:
+                lines = block.splitlines(keepends=True)
+                file.writelines(line for line in lines if not len(windows.found(line)))
+    return np.unique(np.concatenate(found))
 
 
 def main() -> None:
@@ -105,11 +132,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("texts", nargs="+", type=Path, help="Training texts.")
     parser.add_argument("--test", nargs="+", required=True, metavar="PRESET=FILE")
+    parser.add_argument("--out", type=Path, help="Folder for the texts without such lines.")
     parser.add_argument("--window", type=int, default=30, help="Characters per window.")
     args = parser.parse_args()
     tests = [read_test_set(*name.split("=", 1), args.window) for name in args.test]
     wanted = np.unique(np.concatenate([hashes for test in tests for hashes in test.texts]))
-    found = occurring(args.texts, wanted, args.window)
+    windows = WindowSearch(wanted, args.window)
+    if args.out:
+        args.out.mkdir(parents=True)
+    outs = [args.out and args.out / plain_name(path.name) for path in args.texts]
+    found = np.unique(np.concatenate([*map(search, args.texts, repeat(windows), outs)]))
     for test in tests:
         print(json.dumps(test.counts(found)))
 

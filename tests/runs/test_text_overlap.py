@@ -6,13 +6,14 @@ import lzma
 TEXT = "Der Fluss tritt über die Ufer, und\ndie Bank am Fluss steht unter Wasser.\n"
 
 
-def counts(script, tmp_path, rows, window, n_blocks=1):
+def counts(script, tmp_path, rows, window, *options):
     test = tmp_path / "test.tsv"
     lines = ["id\tdocument\tlabel", *(f"{n}\t{row}\t{n % 2}" for n, row in enumerate(rows))]
     test.write_text("\n".join(lines) + "\n", encoding="utf-8")
     training = tmp_path / "text.txt.xz"
     training.write_bytes(lzma.compress(("Etwas anderes.\n" * 5 + TEXT).encode()))
-    output = script("text_overlap.py", training, "--window", window, "--test", f"nsmc={test}")
+    settings = "--window", window, "--test", f"nsmc={test}"
+    output = script("text_overlap.py", training, *settings, *options)
     return json.loads(output)
 
 
@@ -32,3 +33,10 @@ def test_text_overlap_counts_whole_and_partly_found_texts(script, tmp_path):
 def test_text_overlap_finds_texts_of_exactly_one_window(script, tmp_path):
     assert counts(script, tmp_path, ["und die Bank"], 10)["whole"] == 1
     assert counts(script, tmp_path, ["und die Bänk"], 10)["found"] == 0
+
+
+def test_text_overlap_writes_the_other_lines(script, tmp_path):
+    out = tmp_path / "out"
+    counts(script, tmp_path, ["die Bank am Fluss"], 10, "--out", out)
+    written = (out / "text.txt").read_text(encoding="utf-8")
+    assert written == "Etwas anderes.\n" * 5 + TEXT.splitlines(keepends=True)[0]
