@@ -132,6 +132,9 @@ after training.
   baseline strong.
 - KLUE-YNAT, NSMC, KLUE-NLI and the SQuAD subset have no separate development set: a fixed tenth of
   the training set replaces it.
+- ELMo's training text contains some test texts as a whole, without labels: 39 of 1,425 of the
+  SQuAD subset, 18 of 4,000 of KLUE-NLI, and 383 of the 8,459 sentences of LitBank (all parts). GAP
+  and the probes were not compared; the other test sets have none.
 - An empty cell is a run that is missing. Published scores are from papers and project pages.
 
 ## Comparison with the ELMo paper

@@ -2,10 +2,10 @@
 
     python runs/text_overlap.py TEXT... --test PRESET=FILE... [--out FOLDER]
 
-PRESET is a preset of `elmo task fit`, which knows how to read FILE. Texts are compared by their
-letters and digits, without spaces and case, in windows of --window characters. A text is "found" if
-one of its windows occurs anywhere in TEXT, and "whole" if all of them do. Shorter texts are not
-compared. TEXT can be compressed. Reads about 5 MB of text per second.
+PRESET is a preset of `elmo task fit`, which knows how to read FILE. Texts are compared without
+spaces, punctuation and case, in windows of --window characters. A text is "found" if one of its
+windows occurs anywhere in TEXT, and "whole" if all of them do. Shorter texts are not compared. TEXT
+can be compressed. Reads about 5 MB of text per second.
 
 With --out, each TEXT is also written to FOLDER without the lines in which such a window occurs.
 """
@@ -36,7 +36,7 @@ FILTER_BITS = np.uint64(2**26 - 1)
 
 
 def normalized(text: str) -> str:
-    """Return the letters and digits of a text, without case."""
+    """Return a text without spaces, punctuation and case."""
     return "".join(filter(str.isalnum, text.casefold()))
 
 
