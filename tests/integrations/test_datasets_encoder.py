@@ -55,6 +55,21 @@ def test_map_adds_vectors_of_words(data, tiny_folder):
     assert mapped[2]["vectors"] is None
 
 
+@pytest.mark.parametrize("layers", ["top", "all"])
+@pytest.mark.parametrize("pooling", ["mean", None])
+def test_map_accepts_batches_without_text(tiny_folder, layers, pooling):
+    encoder = ElmoEncoder(tiny_folder, layers=layers, pooling=pooling)
+    data = Dataset.from_dict({"text": ["a b", None, None]})
+    expected = data.map(encoder, batched=True)
+    for rows in ([1, 2, 0], [0, 1, 2]):
+        mapped = data.select(rows).map(encoder, batched=True, batch_size=1)
+        assert mapped.features == expected.features
+        assert mapped.to_list() == expected.select(rows).to_list()
+    missing = data.select([1, 2]).map(encoder, batched=True)
+    assert missing.features == expected.features
+    assert missing["elmo"][:] == [None, None]
+
+
 def test_hash_is_the_same_after_use_and_in_another_process(data, tiny_folder):
     encoder = ElmoEncoder(tiny_folder)
     before = Hasher.hash(encoder)

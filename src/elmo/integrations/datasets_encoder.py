@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from elmo.config import Layers, Pooling
 from elmo.errors import InputError, did_you_mean
+from elmo.integrations.missing_vectors import MissingVectors
 from elmo.integrations.shared_elmo import check_model_name, file_versions, shared_elmo
 from elmo.text.text_values import is_missing
 
@@ -61,7 +62,9 @@ class ElmoEncoder:
         for field in fields(self):
             object.__setattr__(self, field.name, state[field.name])
 
-    def __call__(self, rows: Columns, rank: int | None = None) -> dict[str, list[Vectors | None]]:
+    def __call__(
+        self, rows: Columns, rank: int | None = None
+    ) -> dict[str, list[Vectors | None] | MissingVectors]:
         """Return the new column of several rows.
 
         Args:
@@ -81,6 +84,9 @@ class ElmoEncoder:
             raise InputError("ElmoEncoder computes several rows at once. Pass batched=True to map.")
         values = [None if is_missing(text) else text for text in texts]
         present = [text for text in values if text is not None]
+        if not present:
+            n_axes = 1 + (self.pooling is None) + (self.layers == "all")
+            return {self.output: MissingVectors(len(values), n_axes)}
         vectors = iter(self._vectors(present, rank))
         return {self.output: [None if text is None else next(vectors) for text in values]}
 
