@@ -128,6 +128,32 @@ class PlaygroundTest:
         )
         self.settle()
 
+    def hold_requests(self):
+        """Let requests wait until they are released."""
+        self.js(
+            "(() => { const { server } = playground; const call = server.call.bind(server);"
+            "window.held = []; const gate = new Promise((open) => { window.release = open; });"
+            "server.call = (...all) => { held.push(gate.then(() => call(...all)));"
+            "return held.at(-1); }; })()"
+        )
+
+    def release_requests(self):
+        """Send the requests that were held, and wait until the page has their answers."""
+        self.js(
+            "(async () => { release(); await Promise.allSettled(held);"
+            "await new Promise((resolve) => setTimeout(resolve)); })()"
+        )
+
+    def edit(self, text):
+        """Replace the text as a visitor who has not stopped typing."""
+        self.js(
+            f"(() => {{ const e = document.querySelector('#text'); e.value = {json.dumps(text)};"
+            "e.dispatchEvent(new Event('input')); clearTimeout(playground.typing); })()"
+        )
+
+    def value(self):
+        return self.js("document.querySelector('#text').value")
+
     def text(self, selector):
         return self.js(f"document.querySelector({json.dumps(selector)}).innerText")
 
@@ -267,10 +293,80 @@ def test_substitute_is_put_into_the_sentence(opened):
     assert len(names) > 3
     opened.browser_page.click(".ranked")
     opened.settle()
-    value = opened.js("document.querySelector('#text').value")
-    assert value == f"\U0001f600 \n\n  the {names[0]}  sat ."
+    assert opened.value() == f"\U0001f600 \n\n  the {names[0]}  sat ."
     assert opened.text("#chosen") == names[0]
     opened.check()
+
+
+def test_results_of_the_last_word_do_not_act(opened):
+    opened.type("the cat sat .\nthe dog sat .")
+    opened.browser_page.click("#word-0-1")
+    opened.pick("mode", "substitutes")
+    opened.hold_requests()
+    opened.browser_page.click("#word-1-1")
+    opened.js("document.querySelector('#direction').dispatchEvent(new Event('change'))")
+    assert opened.text("#chosen") == "cat"
+    for selector in ("#chosen", "#results"):
+        opened.browser_page.wait(
+            f"getComputedStyle(document.querySelector('{selector}')).opacity === '0.5'"
+        )
+    opened.browser_page.click(".ranked")
+    assert opened.value() == "the cat sat .\nthe dog sat ."
+    opened.release_requests()
+    opened.settle()
+    assert opened.text("#chosen") == "dog"
+    name = opened.texts(".ranked .name")[0]
+    opened.browser_page.click(".ranked")
+    opened.settle()
+    assert opened.value() == f"the cat sat .\nthe {name} sat ."
+    opened.check()
+
+
+def test_results_and_words_of_the_last_text_do_not_act(opened):
+    opened.type("the cat sat .")
+    opened.browser_page.click("#word-0-1")
+    opened.pick("mode", "substitutes")
+    opened.hold_requests()
+    opened.browser_page.click("#word-0-2")
+    opened.edit("a new text")
+    opened.release_requests()
+    assert opened.js("document.querySelector('main').ariaBusy") == "true"
+    assert opened.text("#chosen") == "cat"
+    opened.browser_page.click(".ranked")
+    opened.browser_page.click("#word-0-0")
+    assert opened.value() == "a new text"
+    opened.settle()
+    assert opened.words() == ["a", "new", "text"]
+    assert opened.text("#chosen") == "text"
+    opened.check()
+
+
+def test_substitute_is_put_into_the_line_that_has_moved(opened):
+    opened.type("the cat sat .")
+    opened.browser_page.click("#word-0-1")
+    opened.pick("mode", "substitutes")
+    opened.put("\nthe cat sat .")
+    name = opened.texts(".ranked .name")[0]
+    opened.browser_page.click(".ranked")
+    opened.settle()
+    assert opened.value() == f"\nthe {name} sat ."
+    opened.check()
+
+
+def test_words_of_a_model_that_cannot_be_loaded_are_not_shown(opened_on):
+    others = {"plain": plain_model("plain")}
+    page = opened_on(others=others)
+    page.settle()
+    page.js("delete playground.info.models.plain.layers")  # as of a model that is not loaded
+    offline = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.browser_page.call("Network.emulateNetworkConditions", offline=True, **offline)
+    page.set("model", "plain")
+    assert page.text("#problem-text") == "The server cannot be reached."
+    assert page.words() == []
+    page.browser_page.call("Network.emulateNetworkConditions", offline=False, **offline)
+    page.set("model", "tiny")
+    assert "bank" in page.words()
+    page.check(n_failed=1)
 
 
 def test_nearest_senses_show_example_sentences(opened):

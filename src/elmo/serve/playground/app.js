@@ -7,9 +7,10 @@ const checked = (name) => document.querySelector(`input[name="${name}"]:checked`
 class Playground {
   server = new Server();
   info = null;
-  sentences = []; // text, line number, words, words as they are shown, and offsets of each
+  sentences = []; // text, words, words as they are shown, and offsets of each
+  lineNumbers = []; // of the sentences
   word = null; // the chosen word, [sentence, position]
-  answer = null; // of the mode that is shown
+  answer = null; // that is shown, with its mode and word
   code = { curl: "", python: "" };
 
   constructor() {
@@ -26,8 +27,7 @@ class Playground {
 
   listen() {
     byId("text").addEventListener("input", () => {
-      clearTimeout(this.typing);
-      this.setBusy(true);
+      this.stop();
       this.typing = setTimeout(() => this.update(), TYPING_MS);
     });
     for (const input of document.querySelectorAll('input[name="mode"]')) {
@@ -60,11 +60,8 @@ class Playground {
 
   /** Bring the page up to date with its controls. A later call cancels this one. */
   async update() {
-    clearTimeout(this.typing);
-    this.typing = undefined;
-    this.running?.abort();
+    this.stop();
     const { signal } = this.running = new AbortController();
-    this.setBusy(true);
     try {
       await this.readInfo(signal);
       await this.split(signal);
@@ -79,8 +76,19 @@ class Playground {
     }
   }
 
+  /** Cancel what is in progress; the page is then out of date until the next update. */
+  stop() {
+    clearTimeout(this.typing);
+    this.typing = undefined;
+    this.running?.abort();
+    this.setBusy(true);
+  }
+
+  /** While the page is out of date, its results, and words of another text, cannot be clicked. */
   setBusy(isBusy) {
     document.querySelector("main").setAttribute("aria-busy", String(isBusy));
+    byId("results").inert = isBusy;
+    byId("words").inert = isBusy && this.splitKey !== this.keyOf(this.lines());
   }
 
   /** Read what the server has, also again after a model was loaded on first use. */
@@ -146,13 +154,17 @@ class Playground {
     return Object.keys(this.info.models).length > 1 ? { ...fields, model: this.model } : fields;
   }
 
+  /** Return what the words of lines depend on. */
+  keyOf(lines) {
+    return JSON.stringify([this.model, lines.map(({ text }) => text)]);
+  }
+
   /** Split the text into words, unless they are known, and choose one of them. */
   async split(signal) {
     const lines = this.lines();
-    const key = JSON.stringify([this.model, lines.map(({ text }) => text)]);
-    if (key === this.splitKey) return;
+    const key = this.keyOf(lines);
     this.lineNumbers = lines.map(({ line }) => line);
-    this.splitKey = undefined;
+    if (key === this.splitKey) return;
     let sentences = [];
     if (lines.length) {
       const fields = this.withModel({ sentences: lines.map(({ text }) => text) });
@@ -162,10 +174,11 @@ class Playground {
     this.splitKey = key;
     this.answer = null;
     this.sentences = sentences.map((sentence, number) => (
-      { ...sentence, ...lines[number], shown: sentence.words.map(visibleWord) }));
+      { ...sentence, text: lines[number].text, shown: sentence.words.map(visibleWord) }));
     this.view.fill(this.sentences);
     this.word = this.firstChoice();
     if (this.word) this.view.select(this.word);
+    byId("words").inert = false;
   }
 
   /** Return the word of an example, else the one at the place of the last choice, else the first. */
@@ -191,24 +204,24 @@ class Playground {
 
   /** Send the request of the mode, unless its answer is shown already. */
   async ask(signal) {
-    const { mode } = this;
+    const { mode, word } = this;
+    const name = checked("mode");
     byId("layer-choice").hidden = !mode.hasLayers;
-    byId("direction-choice").hidden = checked("mode") !== "surprisal";
-    byId("hint").hidden = Boolean(this.word);
-    if (!this.word) {
+    byId("direction-choice").hidden = name !== "surprisal";
+    byId("hint").hidden = Boolean(word);
+    if (!word) {
       this.code = { curl: "", python: "" };
       this.answer = null;
       this.showCode();
       return this.showAnswer();
     }
     const texts = this.sentences.map(({ text }) => text);
-    const fields = this.withModel(mode.fields({ texts, word: this.word, layers: byId("layer").value }));
+    const fields = this.withModel(mode.fields({ texts, word, layers: byId("layer").value }));
     this.showRequest(mode, fields);
     const key = JSON.stringify([mode.path, fields]);
-    if (!this.answer || this.answer.key !== key) {
-      const data = await this.server.call(mode.path, fields, signal);
-      this.answer = { key, mode: checked("mode"), data };
-    }
+    const data = this.answer?.key === key
+      ? this.answer.data : await this.server.call(mode.path, fields, signal);
+    this.answer = { key, mode: name, word, data };
     this.showAnswer();
   }
 
@@ -218,14 +231,13 @@ class Playground {
     this.update();
   }
 
-  /** Put another word in the place of the chosen one. */
-  replaceWord(replacement) {
-    const [sentence, position] = this.word;
-    const { text, line, offsets } = this.sentences[sentence];
+  /** Put another text in the place of a word. */
+  replaceWord([sentence, position], replacement) {
+    const { text, offsets } = this.sentences[sentence];
     const characters = Array.from(text);
     const [start, end] = offsets[position];
     const lines = byId("text").value.split("\n");
-    lines[line - 1] = characters.slice(0, start).join("") + replacement
+    lines[this.lineNumbers[sentence] - 1] = characters.slice(0, start).join("") + replacement
       + characters.slice(end).join("");
     byId("text").value = lines.join("\n");
     this.update();
@@ -241,10 +253,11 @@ class Playground {
     byId("details").hidden = !answer;
     byId("announcement").textContent = "";
     if (!answer) return;
-    byId("chosen").textContent = this.sentences[this.word[0]].shown[this.word[1]];
+    const { word } = answer;
+    byId("chosen").textContent = this.sentences[word[0]].shown[word[1]];
     const { elements, summary } = RESULTS[answer.mode](answer.data, {
-      sentences: this.sentences, word: this.word, values,
-      choose: (word) => this.choose(word), replace: (word) => this.replaceWord(word),
+      sentences: this.sentences, word, values,
+      choose: (other) => this.choose(other), replace: (other) => this.replaceWord(word, other),
     });
     byId("results").replaceChildren(...elements);
     byId("announcement").textContent = `${byId("chosen").textContent}. ${summary}.`;
@@ -279,12 +292,13 @@ class Playground {
     }
     // Places of the request, in the words of the page.
     const message = error.message.replace(/\bsentences\[(\d+)\]/g,
-      (place, number) => (this.lineNumbers?.[number] ? `Line ${this.lineNumbers[number]}` : place));
+      (place, number) => (this.lineNumbers[number] ? `Line ${this.lineNumbers[number]}` : place));
     byId("problem-text").textContent = message;
     byId("retry").hidden = ![0, 408, 429, 500, 502, 503, 504].includes(error.status);
     byId("hint").hidden = true;
     this.answer = null;
-    if (this.splitKey === undefined) {
+    if (this.splitKey !== this.keyOf(this.lines())) {
+      this.splitKey = undefined;
       this.sentences = [];
       this.word = null;
       this.view.fill([]);
