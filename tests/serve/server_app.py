@@ -55,14 +55,16 @@ class ServerApp:
 
     def start(self):
         self.state.worker.start()
+        self.state.text_worker.start()
         for future in self.state.table.start():
             future.exception(30)
 
     def __exit__(self, *error):
         self.state.queue.close()
-        if self.state.worker._thread.ident is not None:
-            assert self.state.worker.join(10)
-        self.state.tokenizing.shutdown()
+        self.state.text_queue.close()
+        for worker in (self.state.worker, self.state.text_worker):
+            if worker._thread.ident is not None:
+                assert worker.join(10)
         self._stack.close()
 
     def ask(self, path, status=200, headers=None, **fields):

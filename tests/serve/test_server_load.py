@@ -45,14 +45,14 @@ class Busy:
 class InBackground:
     """A request in a thread."""
 
-    def __init__(self, server, **fields):
+    def __init__(self, server, path="/embed", headers=None, **fields):
         self._fields = {"sentences": "the cat", **fields}
-        self._server = server
+        self._server, self._path, self._headers = server, path, headers
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self):
-        self.answer = self._server.post("/embed", json=self._fields)
+        self.answer = self._server.post(self._path, json=self._fields, headers=self._headers)
 
     def result(self):
         self._thread.join(20)

@@ -48,7 +48,7 @@ def test_tasks_with_two_texts_take_pairs(server):
         ("labels", {"inputs": [["a", 5]]}, "inputs[0][1] must be a string, not a number."),
         ("labels", {"inputs": [[["a"]]]}, "inputs[0][0] must be a string, not a list."),
         ("labels", {"inputs": ["a " * 2000]}, "inputs[0] has 2000 words, more than 1024."),
-        ("labels", {"inputs": ["a " * 1000] * 17}, "The request has 17000 words"),
+        ("labels", {"inputs": ["a " * 1000] * 17}, "The request has more than 16384 words"),
         ("pairs", {"inputs": ["a"]}, "inputs[0] must be a list, not a string."),
         ("pairs", {"inputs": [["a"]]}, "inputs[0] must be a list of 2 texts (got 1)."),
         ("pairs", {"inputs": [["a", 5]]}, "inputs[0][1] must be a string or a list of words"),

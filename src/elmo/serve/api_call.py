@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from elmo.config.serve import N_BOUNDARIES
 from elmo.errors import ConfigError, ElmoError, InputError, MissingExtra, shortened
 from elmo.serve.api_error import ApiError, invalid
-from elmo.serve.fair_queue import QueueClosed, QueueFull
+from elmo.serve.fair_queue import FairQueue, QueueClosed, QueueFull
 from elmo.serve.held_memory import MemoryReservation
 from elmo.serve.loaded_model import LoadedModel
 from elmo.serve.loaded_task import LoadedTask
@@ -19,14 +19,21 @@ from elmo.serve.queued_request import Item, Operation, QueuedRequest, Result
 from elmo.serve.request_body import read_json
 from elmo.serve.request_facts import RequestFacts, request_facts
 from elmo.serve.request_fields import RequestFields
-from elmo.serve.request_sentences import RequestSentence, Text, read_sentences, split_texts
+from elmo.serve.request_sentences import (
+    CHARACTERS_PER_WORD,
+    RequestSentence,
+    SentenceSplitter,
+    Text,
+    n_characters,
+    read_sentences,
+)
 from elmo.serve.server_state import ServerState
+from elmo.serve.split_texts import SplitTexts
+from elmo.text.tokenizer import WhitespaceTokenizer
 
 Value = TypeVar("Value")
 Loaded = TypeVar("Loaded", LoadedModel, LoadedTask)
 
-# Longer texts are split in a thread, because splitting them would delay other requests.
-MAX_INLINE_CHARACTERS = 2000
 BYTES_PER_VALUE = 4
 
 
@@ -87,24 +94,33 @@ class ApiCall:
     async def split(
         self, texts: Sequence[Text], model: LoadedModel, place: str
     ) -> list[RequestSentence]:
-        """Split texts into words, long ones in a thread."""
-        n_characters = sum(len(text) for text in texts if isinstance(text, str))
+        """Split texts into words."""
         try:
-            tokenizer = model.elmo.tokenizer if n_characters else None
+            # Empty texts need no tokenizer.
+            tokenizer = model.elmo.tokenizer if any(map(n_characters, texts)) else None
         except MissingExtra as error:
             raise invalid(f"The tokenizer of {model.name} is not installed. {error}") from None
-        if tokenizer is None:
-            texts = [text if isinstance(text, list) else [] for text in texts]
-        arguments = texts, place, tokenizer, self.config
-        if n_characters <= MAX_INLINE_CHARACTERS:
-            sentences = split_texts(*arguments)
-        else:
-            loop = asyncio.get_running_loop()
-            pool = self.state.tokenizing
-            sentences = await loop.run_in_executor(pool, split_texts, *arguments)
+        name = model.elmo.config.text.tokenizer or WhitespaceTokenizer.name
+        splitter = SentenceSplitter(place, tokenizer, self.config)
+        sentences = await self.split_items(SplitTexts(name, n_characters, splitter), texts)
         self.facts.n_sentences = len(sentences)
         self.facts.n_words = sum(len(sentence.words) for sentence in sentences)
         return sentences
+
+    async def split_items(
+        self, operation: SplitTexts[Item, Result], items: Sequence[Item]
+    ) -> list[Result]:
+        """Split items into words, long ones in the thread for texts."""
+        total = sum(map(operation.n_characters, items))
+        limit = CHARACTERS_PER_WORD * self.config.max_words
+        if total > limit:
+            raise invalid(
+                f"The texts have {total} characters, more than {limit}. Send several requests."
+            )
+        if operation.is_short(total):
+            return operation.run(items)
+        queued = QueuedRequest(operation, items, self.facts.host)
+        return await self._through(self.state.text_queue, queued)
 
     def check_layers(self, model: LoadedModel, layers: str) -> int:
         """Check that a model has the layers, and return how many arrays they are."""
@@ -144,18 +160,22 @@ class ApiCall:
             )
         self._held.add(n_values * BYTES_PER_VALUE)
         try:
-            self.state.queue.put(queued)
-        except QueueFull:
-            raise full(self.state) from None
-        except QueueClosed:
-            raise stopping() from None
-        try:
-            return await self._unless_gone(queued.future)
+            return await self._through(self.state.queue, queued)
         except InputError as error:
             raise invalid(str(error)) from None
         finally:
             if queued.started_at is not None:
                 self.facts.queue_seconds = queued.started_at - queued.queued_at
+
+    async def _through(self, queue: FairQueue, queued: QueuedRequest[Item, Result]) -> list[Result]:
+        """Put a request into a queue and wait for its results."""
+        try:
+            queue.put(queued)
+        except QueueFull:
+            raise full(self.state) from None
+        except QueueClosed:
+            raise stopping() from None
+        return await self._unless_gone(queued.future)
 
     async def _loaded(self, entry: TableEntry[Loaded]) -> Loaded:
         self.facts.subject = entry.name

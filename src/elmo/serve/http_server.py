@@ -67,6 +67,7 @@ class HttpServer(uvicorn.Server):
         thresholds = gc.get_threshold()
         gc.set_threshold(GARBAGE_THRESHOLD, *thresholds[1:])
         self._state.worker.start()
+        self._state.text_worker.start()
         for future in self._state.table.start():
             future.add_done_callback(lambda loaded: self._finish_load(loaded.exception()))
         try:
@@ -75,7 +76,7 @@ class HttpServer(uvicorn.Server):
             gc.unfreeze()
             gc.set_threshold(*thresholds)
             self._state.queue.close()
-            self._state.tokenizing.shutdown(wait=False, cancel_futures=True)
+            self._state.text_queue.close()
             self._state.worker.join(CLOSING_SECONDS)
 
     def _finish_load(self, error: BaseException | None) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.task import Record, Text
-from elmo.tasks.fitted.build import splitter
+from elmo.tasks.fitted.build import splitter, task_tokenizer
 from elmo.tasks.fitted.load_fitted import Fitted, load_fitted_task
 from elmo.tasks.prediction.predict import kept_examples
+from elmo.text.tokenizer import WhitespaceTokenizer
 
 
 class LoadedTask:
@@ -27,6 +28,12 @@ class LoadedTask:
     def task_name(self) -> str:
         """Name of the supervised task, such as classification."""
         return self.fitted.config.task
+
+    @property
+    def tokenizer(self) -> str:
+        """Name of the tokenizer."""
+        name = task_tokenizer(self.fitted.config, self.fitted.elmo)
+        return name or WhitespaceTokenizer.name
 
     @property
     def n_inputs(self) -> int:

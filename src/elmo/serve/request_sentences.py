@@ -8,8 +8,7 @@ from elmo.serve.api_error import invalid
 from elmo.serve.request_fields import as_list, kind
 from elmo.text.tokenizer import Tokenizer
 
-# Characters of a text per word that a sentence may have. The tokenizer holds the interpreter lock
-# until it has split a whole text.
+# Characters of a text per word that a sentence may have. A text is split as a whole.
 CHARACTERS_PER_WORD = 32
 
 Text = str | list[str]
@@ -27,6 +26,11 @@ class RequestSentence:
 
     words: list[str]
     offsets: list[tuple[int, int]] | None = None
+
+
+def n_characters(text: Text) -> int:
+    """Return the number of characters that a tokenizer splits: none of a list of words."""
+    return len(text) if isinstance(text, str) else 0
 
 
 def read_sentences(value: object, place: str, config: ServeConfig) -> list[Text]:
@@ -59,29 +63,52 @@ def read_text(value: object, place: str, config: ServeConfig) -> Text:
     return value
 
 
-def split_texts(
-    texts: Sequence[Text], place: str, tokenizer: Tokenizer | None, config: ServeConfig
-) -> list[RequestSentence]:
-    """Split the texts that are strings, and check the number of words of all.
+class SentenceSplitter:
+    """Splits the texts of one request in order, and checks the number of words so far."""
 
-    Args:
-        texts: Sentences of the request.
-        place: Name of the field, for messages.
-        tokenizer: The tokenizer; None if all texts are lists of words.
-        config: The limits.
-    """
-    sentences = []
-    for number, text in enumerate(texts):
+    def __init__(self, place: str, tokenizer: Tokenizer | None, config: ServeConfig) -> None:
+        """Begin a request.
+
+        Args:
+            place: Name of the field, for messages.
+            tokenizer: The tokenizer; None if all texts are empty or lists of words.
+            config: The limits.
+        """
+        self._place, self._tokenizer, self._limits = place, tokenizer, WordLimits(config)
+
+    def __call__(self, text: Text) -> RequestSentence:
+        """Return the words of the next text."""
         if not isinstance(text, str):
-            sentences.append(RequestSentence(text))
-            continue
-        assert tokenizer is not None
-        tokens = tokenizer.tokens(text)
+            self._limits.add([text], self._place)
+            return RequestSentence(text)
+        tokens = self._tokenizer.tokens(text) if self._tokenizer else []
         words = [token.text for token in tokens]
-        check_words(words, f"{place}[{number}]", config)
-        sentences.append(RequestSentence(words, [(token.start, token.end) for token in tokens]))
-    check_total(sum(len(sentence.words) for sentence in sentences), config)
-    return sentences
+        self._limits.add([words], self._place)
+        return RequestSentence(words, [(token.start, token.end) for token in tokens])
+
+
+class WordLimits:
+    """Limits on the words of one request, which are checked item by item.
+
+    Attributes:
+        n_items: Number of items so far.
+    """
+
+    def __init__(self, config: ServeConfig) -> None:
+        """Begin a request."""
+        self._config, self._n_words = config, 0
+        self.n_items = 0
+
+    def add(self, sentences: Sequence[Sequence[str]], place: str) -> None:
+        """Add the sentences of the next item of a field, or raise an error."""
+        for words in sentences:
+            check_words(words, f"{place}[{self.n_items}]", self._config)
+            self._n_words += len(words)
+        self.n_items += 1
+        if self._n_words > self._config.max_words:
+            raise invalid(
+                f"The request has more than {self._config.max_words} words. Send several requests."
+            )
 
 
 def check_words(words: Sequence[str], place: str, config: ServeConfig) -> None:
@@ -95,12 +122,4 @@ def check_words(words: Sequence[str], place: str, config: ServeConfig) -> None:
     if longest > config.max_word_characters:
         raise invalid(
             f"A word of {place} has {longest} characters, more than {config.max_word_characters}."
-        )
-
-
-def check_total(n_words: int, config: ServeConfig) -> None:
-    """Raise an error if a request has too many words."""
-    if n_words > config.max_words:
-        raise invalid(
-            f"The request has {n_words} words, more than {config.max_words}. Send several requests."
         )

@@ -1,7 +1,6 @@
 """What all requests of a server share."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 from elmo.config.serve import ServeConfig
 from elmo.serve.batch_worker import BatchWorker
@@ -10,7 +9,9 @@ from elmo.serve.fair_limit import FairLimit
 from elmo.serve.fair_queue import FairQueue
 from elmo.serve.held_memory import HeldMemory
 from elmo.serve.model_table import ModelTable
+from elmo.serve.request_sentences import CHARACTERS_PER_WORD
 from elmo.serve.server_metrics import ServerMetrics
+from elmo.serve.split_texts import TURN_CHARACTERS
 from elmo.serve.vector_formats import AnswerTurns
 
 
@@ -21,7 +22,7 @@ class ServerState:
         is_stopping: Whether new requests are rejected because the server is shutting down.
         n_active: Number of requests in progress.
         computed: Requests in progress that need computation, by host.
-        tokenizing: Thread that splits long texts.
+        text_queue: Texts to split into words, which `text_worker` takes.
         example_words: Words of the example sentences by model and layers, on first use.
         turns: Turns of answers with vectors.
     """
@@ -35,7 +36,13 @@ class ServerState:
             self.queue, batch_words=config.batch_words, report=self.metrics.add_batch
         )
         self.memory = HeldMemory(config.max_held_mb * 2**20)
-        self.tokenizing = ThreadPoolExecutor(1, "tokenize")
+        self.text_queue = FairQueue(
+            max_words=CHARACTERS_PER_WORD * config.queue_words,
+            max_requests=config.queue_requests,
+            slice_words=TURN_CHARACTERS,
+        )
+        # A batch is a turn of one request, which thus fails alone.
+        self.text_worker = BatchWorker(self.text_queue, batch_words=TURN_CHARACTERS)
         self.example_words: dict[tuple[str, str], ExampleWords] = {}
         self.turns = AnswerTurns()
         self.is_stopping = False

@@ -60,8 +60,7 @@ async def example_words(call: ApiCall, model: LoadedModel, layers: str) -> Examp
             tokenizer = model.elmo.tokenizer
         except MissingExtra as error:
             raise invalid(f"The tokenizer of {model.name} is not installed. {error}") from None
-        loop = asyncio.get_running_loop()
-        split = await loop.run_in_executor(call.state.tokenizing, ExampleWords, tokenizer)
+        split = await asyncio.to_thread(ExampleWords, tokenizer)
         known.setdefault((model.name, layers), split)
     examples = known[model.name, layers]
     async with examples.lock:

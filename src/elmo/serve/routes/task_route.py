@@ -1,22 +1,22 @@
 """POST /tasks/NAME: predictions of a task model."""
 
-import asyncio
 from collections.abc import Sequence
-from functools import partial
 from typing import cast
 
 from starlette.types import ASGIApp
 
+from elmo.config.serve import ServeConfig
 from elmo.errors import ElmoError
-from elmo.serve.api_call import MAX_INLINE_CHARACTERS, ApiCall
+from elmo.serve.api_call import ApiCall
 from elmo.serve.api_error import invalid
 from elmo.serve.endpoint import Endpoint
 from elmo.serve.loaded_task import LoadedTask
 from elmo.serve.operations import PredictTask
 from elmo.serve.request_fields import as_list
-from elmo.serve.request_sentences import check_total, check_words, read_text
+from elmo.serve.request_sentences import WordLimits, read_text
 from elmo.serve.routes.field_schemas import TEXT, object_of
 from elmo.serve.routes.json_response import json_response
+from elmo.serve.split_texts import SplitTexts
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.task import Text
 
@@ -29,21 +29,10 @@ async def predict_task(call: ApiCall) -> ASGIApp:
     values = as_list(fields.required(PLACE), PLACE, call.config.max_sentences)
     task = await call.task(call.request.path_params["name"])
     texts = [read_texts(value, f"{PLACE}[{n}]", task, call) for n, value in enumerate(values)]
-    split = partial(make_examples, texts, task)
-    n_characters = sum(
-        len(text) for of_input in texts for text in of_input if isinstance(text, str)
-    )
-    if n_characters <= MAX_INLINE_CHARACTERS:
-        examples = split()
-    else:
-        loop = asyncio.get_running_loop()
-        examples = await loop.run_in_executor(call.state.tokenizing, split)
-    for number, example in enumerate(examples):
-        for words in example.texts:
-            check_words(words, f"{PLACE}[{number}]", call.config)
+    operation = SplitTexts(task.tokenizer, n_characters, ExampleMaker(task, call.config))
+    examples = await call.split_items(operation, texts)
     call.facts.n_sentences = len(examples)
     call.facts.n_words = sum(len(words) for example in examples for words in example.texts)
-    check_total(call.facts.n_words, call.config)
     predictions = await call.compute(PredictTask(task), examples)
     return json_response({"task": task.task_name, "predictions": predictions})
 
@@ -68,15 +57,26 @@ def read_texts(value: object, place: str, task: LoadedTask, call: ApiCall) -> li
     return [read_text(value, place, call.config)]
 
 
-def make_examples(texts: Sequence[list[Text]], task: LoadedTask) -> list[Example[object]]:
-    """Return the examples of a request, split into words."""
-    examples = []
-    for number, of_input in enumerate(texts):
+def n_characters(texts: list[Text]) -> int:
+    """Return the number of characters that the tokenizer splits in an input."""
+    return sum(len(text) for text in texts if isinstance(text, str))
+
+
+class ExampleMaker:
+    """Splits the inputs of one request in order, and checks the number of words so far."""
+
+    def __init__(self, task: LoadedTask, config: ServeConfig) -> None:
+        """Begin a request."""
+        self._task, self._limits = task, WordLimits(config)
+
+    def __call__(self, texts: list[Text]) -> Example[object]:
+        """Return the example of the next input."""
         try:
-            examples.append(task.make_example(of_input))
+            example = self._task.make_example(texts)
         except ElmoError as error:
-            raise invalid(f"{PLACE}[{number}]: {error}") from None
-    return examples
+            raise invalid(f"{PLACE}[{self._limits.n_items}]: {error}") from None
+        self._limits.add(example.texts, PLACE)
+        return example
 
 
 PREDICT_TASK = Endpoint(
