@@ -1,6 +1,7 @@
 """Korean tokenizer that splits text into morphemes with kiwipiepy."""
 
 import logging
+import os
 import re
 import unicodedata
 from functools import cache
@@ -28,12 +29,12 @@ class KoreanTokenizer:
 
     def __init__(self) -> None:
         """Load the kiwipiepy language model, once per process."""
-        self._kiwi = _kiwi()
+        self._process, self._kiwi = _kiwi()
 
     def tokens(self, text: str) -> list[Token]:
         """Split Korean text into morphemes with offsets."""
         composed, offsets = _compose(text)
-        morphemes = self._kiwi.tokenize(replace_surrogates(composed))
+        morphemes = self._morphemes(replace_surrogates(composed))
         spans = sorted((token.start, token.start + token.len) for token in morphemes)
         if offsets is not None:
             spans = [(offsets[start], offsets[end]) for start, end in spans]
@@ -42,6 +43,13 @@ class KoreanTokenizer:
     def words(self, text: str) -> list[str]:
         """Split Korean text into morphemes."""
         return [token.text for token in self.tokens(text)]
+
+    def _morphemes(self, text: str) -> Any:
+        if os.getpid() != self._process:  # a fork has no thread of Kiwi
+            return self._kiwi.tokenize(text)
+        # Texts in a list are split in a thread of Kiwi, without the interpreter lock.
+        (morphemes,) = self._kiwi.tokenize([text])
+        return morphemes
 
 
 def _compose(text: str) -> tuple[str, list[int] | None]:
@@ -83,7 +91,8 @@ def _warn_once() -> None:
 
 
 @cache
-def _kiwi() -> Any:
+def _kiwi() -> tuple[int, Any]:
+    """Return the id of the process that loaded Kiwi, and Kiwi."""
     try:
         from kiwipiepy import Kiwi
     except ImportError:
@@ -92,4 +101,4 @@ def _kiwi() -> Any:
             "of morphemes in Python, or separated by spaces with --pretokenized)",
             "ko",
         ) from None
-    return Kiwi(num_workers=1)
+    return os.getpid(), Kiwi(num_workers=1)
