@@ -127,4 +127,4 @@ def test_cosines_compare_words_and_sentences():
     first, second = cosines_to_word([a, b], 0, 1)
     np.testing.assert_allclose(first, [0.0, 1.0])
     np.testing.assert_allclose(second, [0.5**0.5], rtol=1e-6)
-    np.testing.assert_allclose(sentence_cosines(a), np.eye(2))
+    np.testing.assert_allclose(list(sentence_cosines(a)), np.eye(2))

@@ -42,6 +42,25 @@ def test_examples_and_answers_match_their_schemas(server, document, endpoint):
         assert set(answer) <= set(schema["properties"])
 
 
+def test_document_has_the_statuses_of_each_path(document):
+    statuses = {
+        path: set(operation["responses"])
+        for path, operations in document["paths"].items()
+        for operation in operations.values()
+    }
+    assert statuses["/health"] == {"200", "500"}
+    assert statuses["/ready"] == {"200", "500", "503"}
+    assert statuses["/"] == {"200", "403", "500"}
+    for path in ("/info", "/metrics", "/v1/models"):
+        assert statuses[path] == {"200", "401", "403", "500"}
+    assert {"401", "403", "413", "429", "503"} <= statuses["/embed"]
+
+
+def test_document_has_both_media_types_of_embed(document):
+    content = document["paths"]["/embed"]["post"]["responses"]["200"]["content"]
+    assert set(content) == {"application/json", "application/octet-stream"}
+
+
 def test_errors_match_their_schema(server, document):
     error = server.ask("/embed", 422)
     jsonschema.validate(error, document["components"]["schemas"]["Error"])

@@ -1,10 +1,12 @@
 """Tests of limits and types of requests: each violation has one clear error."""
 
+import jsonschema
 import orjson
 import pytest
 from server_app import ServerApp
 
 from elmo.serve import request_body
+from elmo.serve.json_value_count import JsonValueCount
 
 LIMITS = {
     "max_sentences": 5,
@@ -45,7 +47,8 @@ def send(server, body, **headers):
         ({"sentences": "a" * 700}, "sentences[0] has 700 characters, more than 640."),
         ({"sentences": "a", "layers": 7}, "Unknown layers '7'. Expected average, mix, top, all"),
         ({"sentences": "a", "layers": "mix"}, "'mix' needs a trained mix"),
-        ({"sentences": "a", "layers": None}, "layers must be a string or an integer, not null."),
+        ({"sentences": "a", "layers": "a" * 1001}, "layers has 1001 characters, more than 1000."),
+        ({"sentences": "a", "model": "a" * 1001}, "model has 1001 characters, more than 1000."),
         ({"sentences": "a", "layers": 1.5}, "layers must be a string or an integer, not a number"),
         ({"sentences": "a", "pooling": "sum"}, "pooling must be one of mean, max, first-last"),
         ({"sentences": "a", "format": 3}, "format must be a string, not a number."),
@@ -64,7 +67,7 @@ def test_wrong_fields_are_rejected_with_their_place(server, fields, message):
         (b'{"sentences": ["\xff"]}', "The body is not valid JSON"),
         (b'{"sentences": "\\ud800"}', "The body is not valid JSON"),
         (b'{"sentences": NaN}', "The body is not valid JSON"),
-        (b"[" * 100_000, "The body is not valid JSON"),
+        (b"[" * 80, "The body is not valid JSON"),
     ],
 )
 def test_body_that_is_not_json_is_answered_with_400(server, body, message):
@@ -99,6 +102,53 @@ def test_charset_utf8_is_accepted(server):
         server, b'{"sentences": []}', **{"content-type": 'application/json;charset="UTF-8"'}
     )
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"sentences": [' + b"[]," * 50, b'"",' * 91])
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_body_with_many_values_is_answered_with_413(server, body, is_chunked):
+    answer = send(server, iter([body]) if is_chunked else body)
+    assert answer.status_code == 413
+    assert answer.json()["error"]["message"] == (
+        "The body has more than 90 JSON values. Send several requests."
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_values_are_counted_outside_of_strings(size):
+    data = {'a,[{"': ["\\", '\\"[,', {"b": ",{"}, [], 'c\\\\"'], "é": [[1], "[", None]}
+    text = orjson.dumps(data)
+    count = JsonValueCount()
+    for start in range(0, len(text), size):
+        count.add(text[start : start + size])
+    assert count.n_values == n_values_of(data)
+
+
+def n_values_of(data):
+    """Return the number of commas and opening brackets."""
+    if isinstance(data, dict):
+        data = list(data.values())
+    if not isinstance(data, list):
+        return 0
+    return 1 + max(0, len(data) - 1) + sum(map(n_values_of, data))
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/embed", {"layers": None, "pooling": None, "format": None, "model": None}),
+        ("/similarity", {"layers": None, "pooling": None, "word": None, "model": None}),
+        ("/substitutes", {"positions": None, "n": None, "model": None}),
+        ("/v1/embeddings", {"dimensions": None, "encoding_format": None, "user": None}),
+    ],
+)
+def test_null_is_the_default_of_optional_fields(server, path, fields):
+    schema = server.client.get("/openapi.json").json()["paths"][path]["post"]
+    content = schema["requestBody"]["content"]["application/json"]
+    required = {name: content["example"][name] for name in content["schema"]["required"]}
+    jsonschema.validate({**required, **fields}, content["schema"])
+    expected = server.ask(path, **required)
+    assert server.ask(path, **required, **fields) == expected
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])

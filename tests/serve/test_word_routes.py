@@ -74,7 +74,7 @@ def test_substitutes_are_returned_for_positions(server):
         ({"sentence": "a", "positions": []}, "There are no positions."),
         ({"sentence": ""}, "The sentence has no words."),
         ({"sentence": "a", "n": 0}, "n must be from 1 to 100 (got 0)."),
-        ({"sentence": "a", "n": None}, "n must be an integer, not null."),
+        ({"sentence": "a", "n": "5"}, "n must be an integer, not a string."),
         ({"sentence": 5}, "sentence must be a string or a list of words, not a number."),
     ],
 )

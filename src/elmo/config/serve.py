@@ -80,7 +80,7 @@ class ServeConfig:
     """Maximum number of words per sentence."""
     max_word_characters: int = 1000
     """Maximum number of characters per word."""
-    max_body_mb: int = 8
+    max_body_mb: int = 2
     """Maximum size of the body, in MiB."""
     timeout: float = 30.0
     """Seconds until a request is answered with 504."""
@@ -139,6 +139,11 @@ class ServeConfig:
             if "=" not in value:
                 raise ConfigError(f"--task must be NAME=FOLDER (got {value!r}).")
         return _named("--task", self.task)
+
+    @property
+    def max_values(self) -> int:
+        """Maximum number of JSON values in a body: more than its words and sentences need."""
+        return 2 * (self.max_words + self.max_sentences)
 
     @property
     def is_local(self) -> bool:

@@ -1,6 +1,6 @@
 """Cosine similarity of words and of sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +9,14 @@ from elmo.evaluate.probe_vectors import unit
 
 Cosines = NDArray[np.float32]
 
+# Sentences whose cosines are computed at a time.
+ROWS = 16
+
 
 def cosines_to_word(
     vectors: Sequence[NDArray[np.float32]], sentence: int, position: int
-) -> list[Cosines]:
-    """Return the cosine of each word with one of them, (words,) for each sentence.
+) -> Iterator[Cosines]:
+    """Yield the cosine of each word with one of them, (words,) for each sentence.
 
     Args:
         vectors: Word vectors of sentences, (words, dim) each.
@@ -21,11 +24,12 @@ def cosines_to_word(
         position: Index of the word in its sentence.
     """
     target = unit(vectors[sentence][position])
-    return [unit(item) @ target for item in vectors]
+    for item in vectors:
+        yield unit(item) @ target
 
 
-def sentence_cosines(vectors: NDArray[np.float32]) -> Cosines:
-    """Return the cosines between all sentence vectors, (sentences, sentences)."""
-    units = unit(vectors)
-    cosines: Cosines = units @ units.T
-    return cosines
+def sentence_cosines(vectors: Sequence[NDArray[np.float32]]) -> Iterator[Cosines]:
+    """Yield the cosines of each sentence vector with all, (sentences,) each."""
+    units = unit(np.array(vectors))
+    for start in range(0, len(units), ROWS):
+        yield from units[start : start + ROWS] @ units.T

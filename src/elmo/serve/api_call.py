@@ -61,7 +61,7 @@ class ApiCall:
 
     async def fields(self) -> RequestFields:
         """Read the body."""
-        data = await read_json(self.request, self.config.max_body_mb * 2**20, self._held)
+        data = await read_json(self.request, self.config, self._held)
         return RequestFields(data, self._allowed)
 
     async def model(self, fields: RequestFields) -> LoadedModel:

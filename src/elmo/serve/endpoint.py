@@ -27,6 +27,8 @@ class Endpoint:
         required: Names of the fields that must be there.
         examples: Example of a body.
         answer: JSON schema of the answer, or its media type.
+        media_types: Other media types of the answer, which the header Accept selects.
+        statuses: Other statuses of the answer, with their meaning.
         is_limited: Whether it is rejected while shutting down.
         is_computed: Whether it needs the queue, and is rejected when this is full.
     """
@@ -38,6 +40,8 @@ class Endpoint:
     required: tuple[str, ...] = ()
     example: Mapping[str, object] | None = None
     answer: Schema | str = field(default_factory=lambda: {"type": "object"})
+    media_types: tuple[str, ...] = ()
+    statuses: Mapping[int, str] = field(default_factory=dict)
     is_limited: bool = True
     is_computed: bool = True
 

@@ -4,12 +4,13 @@ import re
 from collections.abc import Sequence
 
 from elmo import __version__
-from elmo.serve.access_control import OPEN_PATHS
+from elmo.serve.access_control import OPEN_PATHS, PROBED_PATHS
 from elmo.serve.endpoint import Endpoint, Schema
 
 _ERRORS = {
     400: "The body is not JSON.",
     401: "The token is missing or wrong.",
+    403: "This name of the server is not accepted.",
     404: "There is no such model, task or path.",
     408: "The body did not arrive in time.",
     413: "The body is too long.",
@@ -47,7 +48,18 @@ def _operation(endpoint: Endpoint) -> dict[str, object]:
     media_type, answer = "application/json", endpoint.answer
     if isinstance(answer, str):
         media_type, answer = answer, {"type": "string"}
-    responses = {"200": {"description": "The answer.", "content": {media_type: {"schema": answer}}}}
+    content: dict[str, object] = {media_type: {"schema": answer}}
+    binary = {other: {"schema": {"type": "string"}} for other in endpoint.media_types}
+    answers = {200: {"description": "The answer.", "content": {**content, **binary}}} | {
+        status: {"description": text, "content": content}
+        for status, text in endpoint.statuses.items()
+    }
+    errors = {
+        status: {"description": text, "content": {"application/json": {"schema": _ERROR}}}
+        for status, text in _ERRORS.items()
+        if status in _statuses(endpoint)
+    }
+    responses = {str(status): text for status, text in (errors | answers).items()}
     operation: dict[str, object] = {
         "operationId": endpoint.handler.__name__,
         "summary": endpoint.summary,
@@ -65,11 +77,17 @@ def _operation(endpoint: Endpoint) -> dict[str, object]:
             "required": True,
             "content": {"application/json": _body(endpoint)},
         }
-        responses |= {
-            str(status): {"description": text, "content": {"application/json": {"schema": _ERROR}}}
-            for status, text in _ERRORS.items()
-        }
     return operation
+
+
+def _statuses(endpoint: Endpoint) -> set[int]:
+    """Return the statuses of errors that an endpoint can answer with."""
+    statuses = set(_ERRORS) if endpoint.properties else {401, 403, 500}
+    if endpoint.path in OPEN_PATHS:
+        statuses.remove(401)
+    if endpoint.path in PROBED_PATHS:
+        statuses.remove(403)
+    return statuses
 
 
 def _body(endpoint: Endpoint) -> Schema:

@@ -5,18 +5,20 @@ import asyncio
 import orjson
 from starlette.requests import Request
 
+from elmo.config.serve import ServeConfig
 from elmo.serve.api_error import ApiError
 from elmo.serve.held_memory import MemoryReservation
+from elmo.serve.json_value_count import JsonValueCount
 
 BODY_SECONDS = 10.0
 
 
-async def read_json(request: Request, max_bytes: int, held: MemoryReservation) -> object:
+async def read_json(request: Request, config: ServeConfig, held: MemoryReservation) -> object:
     """Return the parsed body.
 
     Args:
         request: The request, whose body is not read yet.
-        max_bytes: Maximum size of the body.
+        config: Limits on its size and number of values.
         held: Reservation of the request, to which the body is added.
 
     Returns:
@@ -25,7 +27,9 @@ async def read_json(request: Request, max_bytes: int, held: MemoryReservation) -
     Raises:
         ApiError: The body is not JSON, too long, or too slow.
     """
+    max_bytes = config.max_body_mb * 2**20
     _check_headers(request, max_bytes)
+    values = JsonValueCount()
     parts: list[bytes] = []
     n_bytes = 0
     try:
@@ -33,7 +37,10 @@ async def read_json(request: Request, max_bytes: int, held: MemoryReservation) -
             async for part in request.stream():
                 n_bytes += len(part)
                 if n_bytes > max_bytes:
-                    raise _too_long(max_bytes)
+                    raise _too_long(f"is longer than {max_bytes:,} bytes")
+                values.add(part)
+                if values.n_values > config.max_values:
+                    raise _too_long(f"has more than {config.max_values:,} JSON values")
                 held.add(len(part))
                 parts.append(part)
     except TimeoutError:
@@ -62,12 +69,9 @@ def _check_headers(request: Request, max_bytes: int) -> None:
         raise ApiError(415, "A compressed body (Content-Encoding) is not supported.")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > max_bytes:
-        raise _too_long(max_bytes)
+        raise _too_long(f"is longer than {max_bytes:,} bytes")
 
 
-def _too_long(max_bytes: int) -> ApiError:
-    return ApiError(
-        413,
-        f"The body is longer than {max_bytes:,} bytes. Send several requests.",
-        {"connection": "close"},
-    )
+def _too_long(reason: str) -> ApiError:
+    message = f"The body {reason}. Send several requests."
+    return ApiError(413, message, {"connection": "close"})

@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 from elmo.errors import did_you_mean, shortened
 from elmo.serve.api_error import invalid
 
+# Characters of names and options. Messages quote them.
+MAX_CHARACTERS = 1000
 # Types of JSON values, for messages.
 _NAMES: dict[type, str] = {
     dict: "an object",
@@ -18,7 +20,10 @@ _NAMES: dict[type, str] = {
 
 
 class RequestFields:
-    """The fields of a request. Each method reads one; all errors have the status 422."""
+    """The fields of a request. Each method reads one; all errors have the status 422.
+
+    A field that is not required can be null, which is the same as leaving it out.
+    """
 
     def __init__(self, data: object, allowed: Collection[str]) -> None:
         """Check the names of the fields."""
@@ -26,7 +31,7 @@ class RequestFields:
             raise invalid(f"The body must be an object, not {kind(data)}.")
         for name in data:
             if name not in allowed:
-                shown = shortened(name, 40)
+                shown = shortened(name[:MAX_CHARACTERS], 40)
                 raise invalid(
                     f"Unknown field {shown!r}.{did_you_mean(shown, allowed)} Expected: "
                     f"{', '.join(allowed)}."
@@ -48,7 +53,7 @@ class RequestFields:
         value = self._data.get(name)
         if value is not None and not isinstance(value, str):
             raise invalid(f"{name} must be a string, not {kind(value)}.")
-        return value
+        return value if value is None else _short(value, name)
 
     def choice(self, name: str, choices: Sequence[str], default: str) -> str:
         """Return one of several strings."""
@@ -61,7 +66,9 @@ class RequestFields:
 
     def integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
         """Return an integer within bounds."""
-        value = self._data.get(name, default)
+        value = self._data.get(name)
+        if value is None:
+            return default
         if isinstance(value, bool) or not isinstance(value, int):
             raise invalid(f"{name} must be an integer, not {kind(value)}.")
         if not minimum <= value <= maximum:
@@ -70,10 +77,19 @@ class RequestFields:
 
     def layers(self) -> str:
         """Return the name or number of layers as a string; the model checks it."""
-        value = self._data.get("layers", "average")
+        value = self._data.get("layers")
+        if value is None:
+            return "average"
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise invalid(f"layers must be a string or an integer, not {kind(value)}.")
-        return str(value)
+        return _short(str(value), "layers")
+
+
+def _short(value: str, name: str) -> str:
+    """Return a name or option whose length is limited."""
+    if len(value) > MAX_CHARACTERS:
+        raise invalid(f"{name} has {len(value)} characters, more than {MAX_CHARACTERS}.")
+    return value
 
 
 def as_list(value: object, place: str, maximum: int) -> list[object]:

@@ -8,11 +8,11 @@ from elmo.serve.example_words import ExampleWords
 from elmo.serve.fair_limit import FairLimit
 from elmo.serve.fair_queue import FairQueue
 from elmo.serve.held_memory import HeldMemory
+from elmo.serve.long_answer import AnswerTurns
 from elmo.serve.model_table import ModelTable
 from elmo.serve.request_sentences import CHARACTERS_PER_WORD
 from elmo.serve.server_metrics import ServerMetrics
 from elmo.serve.split_texts import TURN_CHARACTERS
-from elmo.serve.vector_formats import AnswerTurns
 
 
 class ServerState:
@@ -24,7 +24,7 @@ class ServerState:
         computed: Requests in progress that need computation, by host.
         text_queue: Texts to split into words, which `text_worker` takes.
         example_words: Words of the example sentences by model and layers, on first use.
-        turns: Turns of answers with vectors.
+        turns: Turns of long answers.
     """
 
     def __init__(self, config: ServeConfig, table: ModelTable) -> None:

@@ -6,8 +6,10 @@ import torch
 from starlette.types import ASGIApp
 
 from elmo.embed.layer_selection import pool
+from elmo.serve.accepted_types import is_preferred
 from elmo.serve.api_call import ApiCall
 from elmo.serve.endpoint import Endpoint
+from elmo.serve.long_answer import JSON, AnswerTurns, LongAnswer, json_parts, record_parts
 from elmo.serve.operations import EmbedWords
 from elmo.serve.request_sentences import RequestSentence
 from elmo.serve.routes.field_schemas import (
@@ -26,7 +28,6 @@ from elmo.serve.vector_formats import (
     Vectors,
     as_array_record,
     as_numbers,
-    json_answer,
     safetensors_answer,
 )
 
@@ -47,22 +48,27 @@ async def embed(call: ApiCall) -> ASGIApp:
     vectors = await call.compute(EmbedWords(model, layers), words, n_values)
     name = "vectors"
     if pooling is not None:
-        vectors, name = pooled(vectors, pooling), "vector"
+        vectors, name = await pooled(vectors, pooling, call.state.turns), "vector"
     head = {"model": model.name, "layers": layers, "pooling": pooling, "dimension": dim}
-    if call.request.headers.get("accept", "").partition(";")[0].strip() == SAFETENSORS:
+    accept = ",".join(call.request.headers.getlist("accept"))
+    if is_preferred(accept, SAFETENSORS, JSON):
         metadata: dict[str, object] = {
             key: value for key, value in head.items() if value is not None
         }
         metadata["sentences"] = list(map(to_json, sentences))
         return safetensors_answer(vectors, metadata, call.state.turns)
     encode = as_numbers if encoding == "json" else as_array_record
-    items = [to_json(sentence) for sentence in sentences]
-    return json_answer(head, items, vectors, call.state.turns, name=name, encode=encode)
+    items = (
+        record_parts(to_json(sentence), name, encode(values))
+        for sentence, values in zip(sentences, vectors, strict=True)
+    )
+    return LongAnswer(json_parts(head, "sentences", items), call.state.turns)
 
 
-def pooled(vectors: Sequence[Vectors], pooling: str) -> list[Vectors]:
+async def pooled(vectors: Sequence[Vectors], pooling: str, turns: AnswerTurns) -> list[Vectors]:
     """Return one vector per sentence."""
-    return [pool(torch.from_numpy(values), pooling).numpy() for values in vectors]
+    items = (pool(torch.from_numpy(values), pooling).numpy() for values in vectors)
+    return [item async for item in turns.each(items)]
 
 
 def to_json(sentence: RequestSentence) -> dict[str, object]:
@@ -100,7 +106,7 @@ EMBED = Endpoint(
         "format": {
             "description": "Vectors as lists of numbers (json) or as base64. With the header "
             f"Accept: {SAFETENSORS}, the answer is a safetensors file.",
-            "enum": [*FORMATS],
+            "enum": [*FORMATS, None],
         },
     },
     ("sentences",),
@@ -116,4 +122,5 @@ EMBED = Endpoint(
             ),
         }
     ),
+    media_types=(SAFETENSORS,),
 )

@@ -19,7 +19,7 @@ MODEL: Schema = {
 }
 LAYERS: Schema = {
     "description": "average, mix, top, all, or the number of a layer. Default: average.",
-    "type": ["string", "integer"],
+    "type": ["string", "integer", "null"],
 }
 POOLINGS: tuple[str, ...] = get_args(Pooling)
 FORMATS: tuple[str, ...] = get_args(VectorFormat)

@@ -79,7 +79,7 @@ NEIGHBORS = Endpoint(
         "position": {"description": "Index of the word.", "type": "integer"},
         "n": {
             "description": "Number of words.",
-            "type": "integer",
+            "type": ["integer", "null"],
             "minimum": 1,
             "maximum": MAX_NEIGHBORS,
             "default": DEFAULT_NEIGHBORS,

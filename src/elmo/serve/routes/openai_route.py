@@ -5,13 +5,14 @@ from starlette.types import ASGIApp
 from elmo.serve.api_call import ApiCall
 from elmo.serve.api_error import invalid
 from elmo.serve.endpoint import Endpoint
+from elmo.serve.long_answer import LongAnswer, json_parts, record_parts
 from elmo.serve.operations import EmbedWords
 from elmo.serve.request_fields import as_list, kind
 from elmo.serve.request_sentences import Text, read_text
 from elmo.serve.routes.embed_route import pooled
 from elmo.serve.routes.field_schemas import MODEL, list_of, object_of
 from elmo.serve.routes.json_response import json_response
-from elmo.serve.vector_formats import as_base64, as_numbers, json_answer
+from elmo.serve.vector_formats import as_base64, as_numbers
 
 POOLING = "mean"
 
@@ -40,24 +41,18 @@ async def openai_embeddings(call: ApiCall) -> ASGIApp:
     sentences = await call.split(texts, model, "input")
     n_words = sum(len(sentence.words) for sentence in sentences)
     words = [sentence.words for sentence in sentences]
-    vectors = pooled(await call.compute(EmbedWords(model), words, dim * n_words), POOLING)
+    vectors = await call.compute(EmbedWords(model), words, dim * n_words)
+    vectors = await pooled(vectors, POOLING, call.state.turns)
     head = {
         "object": "list",
         "model": model.name,
         "usage": {"prompt_tokens": n_words, "total_tokens": n_words},
     }
-    items: list[dict[str, object]] = [
-        {"object": "embedding", "index": number} for number in range(len(vectors))
-    ]
-    return json_answer(
-        head,
-        items,
-        vectors,
-        call.state.turns,
-        name="embedding",
-        encode=encode,
-        list_name="data",
+    items = (
+        record_parts({"object": "embedding", "index": number}, "embedding", encode(values))
+        for number, values in enumerate(vectors)
     )
+    return LongAnswer(json_parts(head, "data", items), call.state.turns)
 
 
 async def openai_models(call: ApiCall) -> ASGIApp:
@@ -81,11 +76,11 @@ OPENAI_EMBEDDINGS = Endpoint(
         "model": MODEL,
         "encoding_format": {
             "description": "Lists of numbers, or float32 numbers as base64.",
-            "enum": ["float", "base64"],
+            "enum": ["float", "base64", None],
         },
         "dimensions": {
             "description": "Dimension of the model; no other is possible.",
-            "type": "integer",
+            "type": ["integer", "null"],
         },
         "user": {"description": "Ignored.", "type": ["string", "null"]},
     },

@@ -1,12 +1,12 @@
 """POST /similarity: cosines of sentences, or of words with one word."""
 
-import numpy as np
 from starlette.types import ASGIApp
 
 from elmo.semantics.word_similarity import cosines_to_word, sentence_cosines
 from elmo.serve.api_call import ApiCall
 from elmo.serve.api_error import invalid
 from elmo.serve.endpoint import Endpoint
+from elmo.serve.long_answer import LongAnswer, json_parts, record_parts
 from elmo.serve.operations import EmbedWords
 from elmo.serve.request_fields import as_index, as_list
 from elmo.serve.routes.embed_route import pooled, to_json
@@ -20,7 +20,7 @@ from elmo.serve.routes.field_schemas import (
     list_of,
     object_of,
 )
-from elmo.serve.routes.json_response import json_response
+from elmo.serve.vector_formats import as_numbers
 
 
 async def similarity(call: ApiCall) -> ASGIApp:
@@ -43,19 +43,19 @@ async def similarity(call: ApiCall) -> ASGIApp:
     words = [sentence.words for sentence in sentences]
     n_values = model.elmo.config.dim * sum(map(len, words))
     vectors = await call.compute(EmbedWords(model, layers), words, n_values)
-    records = list(map(to_json, sentences))
-    head = {"model": model.name, "layers": layers}
+    records = map(to_json, sentences)
+    head: dict[str, object] = {"model": model.name, "layers": layers}
+    turns = call.state.turns
     if indices is not None:
         cosines = cosines_to_word(vectors, *indices)
-        for record, values in zip(records, cosines, strict=True):
-            record["cosines"] = values
-        return json_response({**head, "sentences": records})
-    cosines_of_all: object = []
-    if vectors:
-        cosines_of_all = sentence_cosines(np.stack(pooled(vectors, pooling)))
-    return json_response(
-        {**head, "pooling": pooling, "sentences": records, "cosines": cosines_of_all}
-    )
+        items = (
+            record_parts(record, "cosines", as_numbers(values))
+            for record, values in zip(records, cosines, strict=True)
+        )
+        return LongAnswer(json_parts(head, "sentences", items), turns)
+    head |= {"pooling": pooling, "sentences": list(records)}
+    rows = sentence_cosines(await pooled(vectors, pooling, turns))
+    return LongAnswer(json_parts(head, "cosines", map(as_numbers, rows)), turns)
 
 
 NUMBERS = {"type": "array", "items": {"type": "number"}}
@@ -75,7 +75,7 @@ SIMILARITY = Endpoint(
         },
         "pooling": {
             "description": "Pooling of the words of a sentence. Default: mean.",
-            "enum": [*POOLINGS],
+            "enum": [*POOLINGS, None],
         },
         "layers": LAYERS,
         "model": MODEL,

@@ -94,6 +94,7 @@ READY = Endpoint(
     ready,
     "Whether requests are accepted; status 503 if not",
     answer=object_of(STATUS),
+    statuses={503: "Models are loading, or the server is shutting down."},
     is_limited=False,
 )
 METRICS = Endpoint(

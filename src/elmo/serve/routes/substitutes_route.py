@@ -1,19 +1,18 @@
 """POST /substitutes: likely words at a position."""
 
-from dataclasses import asdict
-
+import orjson
 from starlette.types import ASGIApp
 
 from elmo.semantics.substitutes import SubstituteQuery
 from elmo.serve.api_call import ApiCall
 from elmo.serve.api_error import invalid
 from elmo.serve.endpoint import Endpoint
+from elmo.serve.long_answer import LongAnswer, json_parts
 from elmo.serve.operations import FindSubstitutes
 from elmo.serve.request_fields import as_index, as_list
 from elmo.serve.request_sentences import read_text
 from elmo.serve.routes.embed_route import to_json
 from elmo.serve.routes.field_schemas import MODEL, OFFSETS, TEXT, WORDS, list_of, object_of
-from elmo.serve.routes.json_response import json_response
 
 MAX_SUBSTITUTES = 100
 DEFAULT_SUBSTITUTES = 10
@@ -38,11 +37,12 @@ async def substitutes(call: ApiCall) -> ASGIApp:
         raise invalid("The sentence has no words." if value is None else "There are no positions.")
     query = SubstituteQuery(sentence.words, positions, n)
     (found,) = await call.compute(FindSubstitutes(model), [query])
-    records = [
-        {"position": position, "substitutes": list(map(asdict, of_position))}
+    head = {"model": model.name, **to_json(sentence)}
+    items = (
+        [orjson.dumps({"position": position, "substitutes": of_position})]
         for position, of_position in zip(positions, found, strict=True)
-    ]
-    return json_response({"model": model.name, **to_json(sentence), "positions": records})
+    )
+    return LongAnswer(json_parts(head, "positions", items), call.state.turns)
 
 
 SUBSTITUTES = Endpoint(
@@ -58,7 +58,7 @@ SUBSTITUTES = Endpoint(
         },
         "n": {
             "description": "Number of words per position.",
-            "type": "integer",
+            "type": ["integer", "null"],
             "minimum": 1,
             "maximum": MAX_SUBSTITUTES,
             "default": DEFAULT_SUBSTITUTES,
