@@ -340,3 +340,19 @@ def test_error_for_missing_tokenizer_package_names_the_extra(
     korean._kiwi.cache_clear()
     with pytest.raises(MissingExtra, match=rf"{name}.*\[{extra}\]"):
         get_tokenizer(name)
+
+
+def test_korean_text_is_split_in_a_thread_of_kiwi_but_not_in_a_fork(monkeypatch):
+    tokenizer = get_tokenizer("korean")
+    arguments = []
+
+    class Kiwi:
+        def tokenize(self, text):
+            arguments.append(text)
+            return [] if isinstance(text, str) else [[]]
+
+    monkeypatch.setattr(tokenizer, "_kiwi", Kiwi())
+    tokenizer.tokens("가")
+    monkeypatch.setattr("os.getpid", lambda: 0)
+    tokenizer.tokens("나")
+    assert arguments == [["가"], "나"]
