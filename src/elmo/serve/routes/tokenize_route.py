@@ -1,12 +1,13 @@
 """POST /tokenize: words of texts."""
 
+import orjson
 from starlette.types import ASGIApp
 
 from elmo.serve.api_call import ApiCall
 from elmo.serve.endpoint import Endpoint
+from elmo.serve.long_answer import LongAnswer, json_parts
 from elmo.serve.routes.embed_route import to_json
 from elmo.serve.routes.field_schemas import MODEL, OFFSETS, SENTENCES, WORDS, list_of, object_of
-from elmo.serve.routes.json_response import json_response
 
 
 async def tokenize(call: ApiCall) -> ASGIApp:
@@ -14,7 +15,8 @@ async def tokenize(call: ApiCall) -> ASGIApp:
     fields = await call.fields()
     model = await call.model(fields)
     sentences = await call.sentences(fields, model)
-    return json_response({"model": model.name, "sentences": list(map(to_json, sentences))})
+    items = ([orjson.dumps(to_json(sentence))] for sentence in sentences)
+    return LongAnswer(json_parts({"model": model.name}, "sentences", items), call.state.turns)
 
 
 TOKENIZE = Endpoint(
