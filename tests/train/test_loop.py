@@ -338,6 +338,39 @@ def test_time_limit_stops_with_a_checkpoint_and_the_run_can_be_resumed(tmp_path,
     assert {step: found[step] for step in expected} == expected
 
 
+@pytest.mark.parametrize("best_step", [3, 7])
+def test_model_of_a_time_limit_is_discarded_by_the_resumed_run(tmp_path, monkeypatch, best_step):
+    """The best evaluation is that at the limit; the best scheduled one is that of step 4."""
+    monkeypatch.setattr(
+        NumberTrainable,
+        "measure",
+        lambda self, step, watch: [{best_step: 0.0, 4: -1.0}.get(step, -2.0), 1.0],
+    )
+    train(make_job(tmp_path / "whole"))
+
+    def saved_number(name):
+        return json.loads((tmp_path / name / "model" / "number.json").read_text())
+
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    step, numbers = NumberTrainable.step, {}
+
+    def slow(self, batch, number, rate_factor):
+        clock[0] += 60.0
+        result = step(self, batch, number, rate_factor)
+        numbers[number + 1] = self.number.tolist()
+        return result
+
+    monkeypatch.setattr(NumberTrainable, "step", slow)
+    state, _ = train(make_job(tmp_path / "parts", max_minutes=best_step))
+    assert (state.step, state.best) == (best_step, [0.0, 1.0])
+    assert saved_number("parts") == numbers[best_step]
+    state, note = train(make_job(tmp_path / "parts"))
+    assert (note, state.best) == ("finished", [-1.0, 1.0])
+    assert saved_number("parts") == saved_number("whole") == numbers[4]
+    assert not (tmp_path / "parts" / "scheduled-model").exists()
+
+
 def test_time_limit_does_not_count_as_an_evaluation_for_early_stopping(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "monotonic", itertools.count().__next__)
     worse = itertools.count()

@@ -101,7 +101,7 @@ class Loop(Generic[Batch, EvaluationT, Result]):
                 note = self._steps()
                 if self._is_out_of_time:
                     # The checkpoint does not contain the evaluation below, which an uninterrupted
-                    # run does not have.
+                    # run does not have; a resumed run discards its model.
                     self._save()
                 if self.state.evaluated != self.state.step:
                     self._evaluate()
@@ -202,6 +202,8 @@ class Loop(Generic[Batch, EvaluationT, Result]):
         is_better = best is None or evaluation.rank < best
         state.has_moved |= best is not None and evaluation.rank != best
         if is_better:
+            if self._is_out_of_time and state.best:
+                self.folder.set_model_aside()
             state.best, state.n_worse = numbers, 0
             self.folder.save_model(trainable, state.step, evaluation)
         else:

@@ -6,12 +6,15 @@ log.jsonl       losses and evaluations
 tensorboard/    the same for TensorBoard
 curves.png      plot of losses and evaluations
 model/          the best model so far
+scheduled-model/  the best model of the scheduled evaluations, if model/ is a better one from a time
+                limit
 corpus/         the corpus, if the training data are text files
 text.json       files and options from which the corpus was prepared
 """
 
 import dataclasses
 import logging
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -40,7 +43,7 @@ Config = TypeVar("Config")
 
 CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
-MODEL = "model"
+MODEL, SCHEDULED_MODEL = "model", "scheduled-model"
 CORPUS = "corpus"
 TEXT_RECORD = "text.json"
 # Key of the `RunState` in checkpoints, and its earlier name, which is still read.
@@ -78,6 +81,7 @@ class RunFolder:
         """Load the last checkpoint, if there is one; it must be of a run with the same options."""
         if self.fabric.is_global_zero:
             check_same_run(self.path, self.config)
+            self._restore_model()
         content = self._newest_checkpoint()
         if content is None:
             return None
@@ -131,6 +135,17 @@ class RunFolder:
         """Write the current model."""
         if self.fabric.is_global_zero:
             trainable.save_model(self.path / MODEL, step, evaluation)
+
+    def set_model_aside(self) -> None:
+        """Keep the saved model for the resumed run, which continues without the next one."""
+        if self.fabric.is_global_zero:
+            (self.path / MODEL).replace(self.path / SCHEDULED_MODEL)
+
+    def _restore_model(self) -> None:
+        """Replace the model of a time limit by the best one of the scheduled evaluations."""
+        if (self.path / SCHEDULED_MODEL).exists():
+            shutil.rmtree(self.path / MODEL, ignore_errors=True)
+            (self.path / SCHEDULED_MODEL).replace(self.path / MODEL)
 
 
 def _load(content: dict[str, object], trainable: Trainable[Batch, EvaluationT, object]) -> RunState:
