@@ -37,6 +37,30 @@ def test_cluster_of_adaptive_softmax_needs_a_dimension():
     assert model(16).softmax_cutoffs == (4, 20)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hidden_dim": 512}, r"hidden_dim \(512\) has no effect"),
+        ({"cell": "lstmp", "projection_dim": 8}, r"projection_dim \(8\) has no effect"),
+    ],
+)
+def test_width_without_effect_is_rejected_for_training(options, message):
+    network = RecurrentConfig(n_layers=1, tied=True, embedding_dim=12, **options)
+    with pytest.raises(ConfigError, match=message + r".*input vectors \(12\)"):
+        LMTrainConfig(text=("text.txt",), out="run", network=network)
+    # Existing models of this kind can be read.
+    assert RecurrentModelConfig("characters", 9, network).network is network
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"hidden_dim": 12}, {"cell": "lstmp"}, {"n_layers": 2}, {"embedding_dim": None}],
+)
+def test_width_with_effect_is_accepted(options):
+    options = {"n_layers": 1, "tied": True, "embedding_dim": 12, **options}
+    LMTrainConfig(text=("text.txt",), out="run", network=RecurrentConfig(**options))
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
 def test_sample_temperature_must_be_a_finite_number(value):
     with pytest.raises(ConfigError, match="sample_temperature must be 0 or more"):

@@ -123,6 +123,15 @@ class RecurrentConfig:
         """Dimension of the output of the last layer."""
         return self.input_dim if self.tied else self.output_dim
 
+    @property
+    def layer_dims(self) -> tuple[tuple[int, int], ...]:
+        """Number of hidden units (of cells with lstmp) and dimension of the output of each layer.
+
+        The last layer of a tied network has as many units as its output has dimensions.
+        """
+        outputs = [self.output_dim] * (self.n_layers - 1) + [self.softmax_dim]
+        return tuple((self.hidden_dim if self.cell == "lstmp" else n, n) for n in outputs)
+
 
 @dataclass(frozen=True)
 class RecurrentModelConfig:
@@ -368,6 +377,7 @@ class LMTrainConfig:
             )
         if self.label_smoothing and self.loss.softmax != "full":
             raise ConfigError("label_smoothing is only supported with softmax: full.")
+        self._require_used_width()
         if self.network.tied and self.loss.softmax != "full":
             raise ConfigError("tied is only supported with softmax: full.")
         for name in ("devices", "num_nodes", "accumulate"):
@@ -377,6 +387,21 @@ class LMTrainConfig:
             self.valid or self.symbols.valid_fraction
         ):
             raise ConfigError("average: triggered needs held-out text.")
+
+    def _require_used_width(self) -> None:
+        """Raise an error if the width of a single layer is set, but not used.
+
+        Not a check of `RecurrentConfig`, so that existing models can be read.
+        """
+        network = self.network
+        name = "projection_dim" if network.cell == "lstmp" else "hidden_dim"
+        width, used = getattr(network, name), network.softmax_dim
+        if network.n_layers == 1 and width not in (None, used):
+            raise ConfigError(
+                f"{name} ({width}) has no effect on a tied network of one layer, whose output has "
+                f"the dimension of the input vectors ({used}). Set both to the same value, or omit "
+                "--tied or --embedding-dim."
+            )
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.config.language_models import LMInfoConfig, RecurrentModelConfig
+from elmo.config.language_models import LMInfoConfig
 from elmo.config.serialization import to_dict
 from elmo.formats.info_and_convert import InfoResult
 from elmo.lab.loss_comparison import read_comparison
+from elmo.lab.network_text import network_text
 from elmo.lab.recurrent_folder import FORMAT, RecurrentModel, model_path, read_model
 from elmo.lab.symbols import Symbols
 from elmo.progress import format_count
@@ -52,7 +53,7 @@ def describe_model(model: RecurrentModel) -> dict[str, str | int]:
         "format": FORMAT,
         "unit": config.unit,
         "symbols": _symbols_text(model.symbols),
-        "network": network_text(config),
+        "network": network_text(config.network),
         "weights": sum(value.numel() for value in model.network.parameters()),
     }
     if config.unit == "words":
@@ -73,19 +74,6 @@ def describe_model(model: RecurrentModel) -> dict[str, str | int]:
             f"{held_out['perplexity']:,.2f}"
         )
     return rows
-
-
-def network_text(config: RecurrentModelConfig) -> str:
-    """Return cell, depth and width of a network in a few words."""
-    shape = config.network
-    text = f"{shape.cell}, {format_count(shape.n_layers, 'layer')} of {shape.hidden_dim:,}"
-    if shape.cell == "lstmp":
-        text += f", projected to {shape.output_dim:,}"
-    if shape.word_input == "characters":
-        text += ", input from characters"
-    if shape.mogrifier_rounds:
-        text += f", {shape.mogrifier_rounds} Mogrifier rounds"
-    return f"{text}, tied softmax" if shape.tied else text
 
 
 def _symbols_text(symbols: Symbols) -> str:

@@ -13,7 +13,8 @@ from elmo.errors import ConfigError, did_you_mean
 from elmo.kernels.device import default_device
 from elmo.lab.evaluate_lm import part_loss
 from elmo.lab.generation import TextGenerator
-from elmo.lab.lm_info import describe_model, network_text
+from elmo.lab.lm_info import describe_model
+from elmo.lab.network_text import network_text
 from elmo.lab.recurrent_folder import RecurrentModel, read_model
 from elmo.lab.symbol_text import read_text_files, text_part
 from elmo.lab.text_loss import TextLoss, predictions
@@ -163,8 +164,8 @@ class LanguageModel(TextGenerator):
         """Return unit, number of symbols, network and device."""
         config = self.network.config
         return (
-            f"LanguageModel({config.unit}, {len(self.symbols):,} symbols; {network_text(config)}; "
-            f"{self.stepper.vectors.device})"
+            f"LanguageModel({config.unit}, {len(self.symbols):,} symbols; "
+            f"{network_text(config.network)}; {self.stepper.vectors.device})"
         )
 
     def _text(self, text: object) -> str:

@@ -80,10 +80,7 @@ class RecurrentNetwork(nn.Module):
             self.embedding = nn.Parameter(torch.empty(config.n_symbols, shape.input_dim))
         self.layers = nn.ModuleList()
         input_dim = shape.input_dim
-        for number in range(shape.n_layers):
-            is_last = number == shape.n_layers - 1
-            output_dim = shape.softmax_dim if is_last else shape.output_dim
-            hidden_dim = shape.hidden_dim if shape.cell == "lstmp" else output_dim
+        for hidden_dim, output_dim in shape.layer_dims:
             self.layers.append(
                 RecurrentLayer(
                     config=shape, input_dim=input_dim, hidden_dim=hidden_dim, output_dim=output_dim

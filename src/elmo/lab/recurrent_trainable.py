@@ -16,6 +16,7 @@ from elmo import __version__
 from elmo.config.language_models import LMTrainConfig
 from elmo.errors import ConfigError
 from elmo.lab.generation import TextGenerator
+from elmo.lab.network_text import network_text
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
 from elmo.lab.recurrent_network import NetworkOutput, RecurrentNetwork
 from elmo.lab.symbol_text import SymbolText
@@ -105,8 +106,7 @@ class RecurrentTrainable:
 
     def describe(self) -> str:
         """Return a description of text and network."""
-        text, shape = self.text, self.config.network
-        unit = self.config.symbols.unit
+        text, unit = self.text, self.config.symbols.unit
         lines = [
             f"text      {format_count(len(text.parts['train'].ids), unit.removesuffix('s'))}"
             + "".join(
@@ -115,8 +115,8 @@ class RecurrentTrainable:
                 if name != "train"
             )
             + f"; {len(text.symbols):,} symbols",
-            f"network   {shape.cell}, {format_count(shape.n_layers, 'layer')} of "
-            f"{shape.hidden_dim:,}, {sum(value.numel() for value in self.parameters):,} weights",
+            f"network   {network_text(self.config.network)}, "
+            f"{sum(value.numel() for value in self.parameters):,} weights",
             f"training  {format_count(self.n_steps, 'step')} of {self.streams.n_rows} x "
             f"{self.streams.unroll}, {self.n_steps / self.steps_per_epoch:.3g} epochs",
         ]

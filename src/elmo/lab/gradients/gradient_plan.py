@@ -16,6 +16,7 @@ from elmo.lab.gradients.initial_networks import (
 )
 from elmo.lab.gradients.measured_network import LanguageModelNetwork, MeasuredNetwork
 from elmo.lab.gradients.text_windows import TextStream
+from elmo.lab.network_text import widths_text
 
 ELMO = "ELMo"
 
@@ -151,7 +152,7 @@ class GradientPlan:
         if initial is not None and shape == initial.shape(shape.cell, shape.nonlinearity):
             first = initial_name(shape), partial(initial.network, shape)
             return trained, PlannedNetwork(*_measured(first), self.stream)
-        size = f"{shape.n_layers} x {shape.hidden_dim}"
+        size = f"{shape.n_layers} x {widths_text([hidden for hidden, _ in shape.layer_dims])}"
         own = InitialNetworks(config, model.symbols, ids, seed)
         name = f"{initial_name(shape)}, {size}"
         return trained, PlannedNetwork(*_measured((name, own.network)), stream)
