@@ -69,6 +69,15 @@ def test_benchmark_unk_is_the_unknown_word():
     assert symbols.encode("<unk>").tolist() == [0]
 
 
+def test_words_that_are_not_symbols_have_ids_of_their_own_as_input():
+    symbols = symbols_of("a a b\n", unit="words")
+    ids, new_words = symbols.open_ids("dog a <unk> cat dog\n")
+    assert new_words == ("dog", "cat")
+    assert ids.tolist() == [4, 2, 0, 5, 4, 1]
+    assert symbols.close(ids).tolist() == [0, 2, 0, 0, 0, 1]
+    assert symbols_of("ab").open_ids("ax").ids.tolist() == [1, 0]
+
+
 def test_vocab_size_limits_words():
     symbols = symbols_of("a a b b c\n", unit="words", vocab_size=2)
     assert symbols.names == ("<UNK>", "</S>", "a", "b")

@@ -54,12 +54,14 @@ def dynamic_loss(
     adapted = copy.deepcopy(network).eval().requires_grad_(True)
     trained = [value.detach() for value in network.parameters()]
     weights: list[Tensor] = list(adapted.parameters())
-    inputs, targets = (torch.from_numpy(ids).long() for ids in predictions(part.ids, symbols))
+    inputs, targets = (
+        torch.from_numpy(ids).long() for ids in predictions(part.inputs.ids, symbols)
+    )
     device = weights[0].device
     state = adapted.zero_state(1)
     total = torch.zeros((), dtype=torch.float64, device=device)
     for x, y in zip(torch.split(inputs, unroll), torch.split(targets, unroll), strict=True):
-        vectors = adapted.input_vectors()
+        vectors = adapted.vectors_with(part.inputs.new_words)
         output = adapted(vectors, x.to(device).unsqueeze(1), state)
         losses = adapted.losses(output.hidden.flatten(0, 1), y.to(device), vectors)
         total += losses.detach().double().sum()

@@ -128,10 +128,18 @@ class TextGenerator(StepwiseGenerator[RecurrentState]):
     """Writes text with a recurrent network."""
 
     stepper: RecurrentStepper
+    codec: SymbolCodec
 
     def __init__(self, network: RecurrentNetwork, symbols: Symbols) -> None:
         """Prepare a network, which must be in evaluation mode, for generation."""
-        super().__init__(RecurrentStepper(network), SymbolCodec(symbols))
+        stepper = RecurrentStepper(network)
+        super().__init__(stepper, stepper_codec(stepper, symbols))
+
+
+def stepper_codec(stepper: RecurrentStepper, symbols: Symbols) -> SymbolCodec:
+    """Return the conversion of symbols for a network, which can read words by their characters."""
+    has_characters = stepper.network.encoder is not None
+    return SymbolCodec(symbols, stepper.add_words if has_characters else None)
 
 
 def _checked(prompt: str) -> str:

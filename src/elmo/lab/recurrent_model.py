@@ -134,12 +134,13 @@ class LanguageModel(TextGenerator):
         """Return each symbol of a text with its loss in nats (-ln p), given the text before it.
 
         The first symbol is predicted after a line break, or not at all by a model without line
-        breaks. A symbol that the model does not know is `<UNK>`.
+        breaks. A symbol that the model does not know is `<UNK>`; with input from characters, its
+        characters are read before the next symbols are predicted.
 
         Args:
             text: The text.
         """
-        ids = self.symbols.encode(self._text(text))
+        ids = self.codec.input_ids(self._text(text))
         if len(ids) <= (self.symbols.end is None):
             return []
         inputs, targets = (

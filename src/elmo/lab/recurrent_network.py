@@ -1,6 +1,7 @@
 """Recurrent language model: input vectors, recurrent layers, softmax."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -53,7 +54,8 @@ class RecurrentNetwork(nn.Module):
 
     The input vectors of symbols are a table (`input_vectors`), from which `forward` takes the rows
     of its input. The table is either a weight or the output of a CNN over the characters of words;
-    for a segment it can be limited to the words of the segment.
+    for a segment it can be limited to the words of the segment. After the symbols it can contain
+    other words (`vectors_with`), which are only read.
     """
 
     characters: Tensor | None
@@ -139,8 +141,13 @@ class RecurrentNetwork(nn.Module):
     def set_symbols(self, symbols: Symbols) -> None:
         """Set the characters of the words, for a network with input from characters."""
         if self.characters is not None:
-            rows = ByteCharacters(self.config.max_characters).ids(symbols.names)
-            self.characters.copy_(torch.from_numpy(rows))
+            self.characters.copy_(self.spell(symbols.names))
+
+    def spell(self, words: Sequence[str]) -> Tensor:
+        """Return the characters of words, the input of the CNN."""
+        assert self.characters is not None
+        rows = ByteCharacters(self.config.max_characters).ids(words)
+        return torch.from_numpy(rows).to(self.characters.device)
 
     def set_bias(self, counts: Tensor) -> None:
         """Set the bias of the softmax to the log relative frequency of each symbol."""
@@ -175,6 +182,22 @@ class RecurrentNetwork(nn.Module):
             return vectors
         assert self.embedding is not None
         return self.embedding if words is None else self.embedding[words]
+
+    def vectors_with(self, new_words: Sequence[str]) -> Tensor:
+        """Return the input vectors of all symbols, followed by those of other words.
+
+        Without input from characters, other words have the vector of `<UNK>`.
+        """
+        vectors = self.input_vectors()
+        return torch.cat([vectors, self.new_vectors(new_words)]) if new_words else vectors
+
+    def new_vectors(self, new_words: Sequence[str]) -> Tensor:
+        """Return the input vectors of words that are not symbols, (words, dim)."""
+        if self.encoder is None:
+            assert self.embedding is not None
+            return self.embedding[:1].expand(len(new_words), -1)
+        vectors: Tensor = self.encoder(self.spell(new_words))
+        return vectors
 
     def forward(
         self, vectors: Tensor, index: Tensor, state: RecurrentState, *, record: bool = False
@@ -234,27 +257,28 @@ class RecurrentNetwork(nn.Module):
         Args:
             hidden: Hidden vectors, (predictions, dim).
             targets: Symbol ids, (predictions,).
-            vectors: Input vectors of all symbols; only needed by tied networks.
+            vectors: Input vectors of all symbols, which other words can follow; only needed by
+                tied networks.
         """
         if self.softmax is not None:
             return exact_losses(self.softmax, hidden, targets)
         assert vectors is not None
         assert self.bias is not None
-        return full_losses(hidden, vectors, self.bias, targets)
+        return full_losses(hidden, vectors[: self.config.n_symbols], self.bias, targets)
 
     def log_probabilities(self, hidden: Tensor, vectors: Tensor) -> Tensor:
         """Return ln p of all symbols, (predictions, symbols), float32.
 
         Args:
             hidden: Hidden vectors, (predictions, dim).
-            vectors: Input vectors of all symbols.
+            vectors: Input vectors of all symbols, which other words can follow.
         """
         if isinstance(self.softmax, nn.AdaptiveLogSoftmaxWithLoss):
             return self.softmax.log_prob(hidden.float())
         if self.softmax is not None:
             logits = self.softmax(hidden)
         else:
-            logits = functional.linear(hidden, vectors, self.bias)
+            logits = functional.linear(hidden, vectors[: self.config.n_symbols], self.bias)
         return functional.log_softmax(logits.float(), dim=-1)
 
 

@@ -1,5 +1,7 @@
 """A recurrent network as a `StepwiseModel`."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -14,7 +16,8 @@ MAX_STEPS = 4096
 class RecurrentStepper:
     """Reads symbols with a recurrent network and predicts the next ones.
 
-    The input vectors of all symbols are computed once, so the weights must not change.
+    The input vectors of all symbols are computed once, so the weights must not change. `add_words`
+    adds other words, which the network reads by their characters.
     """
 
     def __init__(self, network: RecurrentNetwork) -> None:
@@ -31,11 +34,22 @@ class RecurrentStepper:
         self.network = network
         with torch.no_grad():
             self.vectors = network.input_vectors()
+        self._new_words: dict[str, int] = {}
 
     @property
     def n_symbols(self) -> int:
         """Number of symbols, including `<UNK>`."""
         return self.network.config.n_symbols
+
+    @torch.no_grad()
+    def add_words(self, words: Sequence[str]) -> list[int]:
+        """Return the ids of words that are not symbols; they continue those of the symbols."""
+        added = [word for word in dict.fromkeys(words) if word not in self._new_words]
+        if added:
+            first = len(self.vectors)
+            self.vectors = torch.cat([self.vectors, self.network.new_vectors(added)])
+            self._new_words.update(zip(added, range(first, len(self.vectors)), strict=True))
+        return [self._new_words[word] for word in words]
 
     def start(self, n: int) -> RecurrentState:
         """Return a state of zeros."""

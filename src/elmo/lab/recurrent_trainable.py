@@ -81,7 +81,14 @@ class RecurrentTrainable:
         self.job, self.config, self.fabric, self.text = job, job.config, fabric, job.text
         config = job.config
         self.network = job.network.train().to(fabric.device)
-        self.streams = TextStreams(job.text.parts["train"].ids, config.segments, config.run.seed)
+        train = job.text.parts["train"]
+        self.characters: Tensor | None = None
+        ids = train.ids
+        if self.network.characters is not None:
+            new = self.network.spell(train.inputs.new_words)
+            self.characters = torch.cat([self.network.characters, new])
+            ids = train.inputs.ids
+        self.streams = TextStreams(ids, config.segments, config.run.seed)
         self.steps_per_epoch = float(self.streams.segments_per_epoch)
         self.loss_unit = f"nats per {config.symbols.unit.removesuffix('s')}"
         self.tokens_per_step = self.streams.unroll * self.streams.n_rows
@@ -137,15 +144,20 @@ class RecurrentTrainable:
             number += 1
 
     def _batch(self, segment: StreamSegment) -> RecurrentBatch:
-        """Convert a segment; with input from characters, only its distinct words are encoded."""
+        """Convert a segment.
+
+        With input from characters, only its distinct words are encoded; by a tied network, all
+        symbols and the other words of the segment.
+        """
         words, index = np.zeros(0, dtype=np.int64), segment.inputs
-        if self.network.encoder is not None and not self.config.network.tied:
-            words, flat = np.unique(segment.inputs, return_inverse=True)
-            index = flat.reshape(segment.inputs.shape)
+        if self.characters is not None:
+            n_table = len(self.text.symbols) if self.config.network.tied else 0
+            words = np.unique(index[index >= n_table])
+            index = np.where(index < n_table, index, n_table + np.searchsorted(words, index))
         tensors = SegmentTensors(
             torch.from_numpy(words),
             torch.from_numpy(index),
-            torch.from_numpy(segment.targets),
+            torch.from_numpy(self.text.symbols.close(segment.targets)),
             torch.zeros(0, dtype=torch.bool),
         )
         return RecurrentBatch(StepInput((tensors,), None), segment.is_first)
@@ -175,7 +187,7 @@ class RecurrentTrainable:
         (batch,) = step_input.batches
         network, optimizer = self.network, self.config.optimizer
         with self.fabric.autocast():
-            vectors = network.input_vectors(batch.words if len(batch.words) else None)
+            vectors = self._input_vectors(batch.words)
             output = network(vectors, batch.index, self.state)
             loss, objective = self._objective(output, batch.targets, vectors, number)
         is_adagrad = optimizer.optimizer == "adagrad"
@@ -190,6 +202,18 @@ class RecurrentTrainable:
         # In place, since a captured graph reads these tensors.
         self.state.copy_(output.state.detach())
         return loss.detach().view(1), norm
+
+    def _input_vectors(self, words: Tensor) -> Tensor:
+        """Return the vectors to which the index of a batch refers, given its words."""
+        network = self.network
+        if not len(words):
+            return network.input_vectors()
+        assert self.characters is not None
+        assert network.encoder is not None
+        vectors: Tensor = network.encoder(self.characters[words])
+        if not self.config.network.tied:
+            return vectors
+        return torch.cat([network.input_vectors(), vectors])
 
     def _objective(
         self, output: NetworkOutput, targets: Tensor, vectors: Tensor, number: int

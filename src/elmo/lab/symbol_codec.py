@@ -2,17 +2,22 @@
 
 import codecs
 import logging
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from elmo.errors import listing
 from elmo.lab.stepwise_model import TextWriter
 from elmo.lab.stop_string import StopString
-from elmo.lab.symbols import SPECIAL_WORDS, Symbols
+from elmo.lab.symbols import SPECIAL_WORDS, Ids, Symbols
 from elmo.lab.text_bytes import utf8_bytes
 from elmo.lab.word_writers import WordText, WordWriter, separator_of
 from elmo.text.tokenizer import replace_surrogates
 from elmo.text.tokenizers_by_name import get_tokenizer
 
 logger = logging.getLogger(__name__)
+
+AddWords = Callable[[Sequence[str]], Sequence[int]]
 
 
 class SymbolCodec:
@@ -22,19 +27,33 @@ class SymbolCodec:
     symbol for line breaks, an empty prompt is replaced by the most frequent symbol.
     """
 
-    def __init__(self, symbols: Symbols) -> None:
-        """Set the symbols."""
-        self.symbols = symbols
+    def __init__(self, symbols: Symbols, add_words: AddWords | None = None) -> None:
+        """Set the symbols.
+
+        Args:
+            symbols: The symbols.
+            add_words: Function that returns the ids of words that are not symbols. Default: they
+                are read as `<UNK>`.
+        """
+        self.symbols, self.add_words = symbols, add_words
 
     @property
     def excluded(self) -> tuple[int, ...]:
         """`<UNK>`, which is not text."""
         return () if self.symbols.unknown is None else (self.symbols.unknown,)
 
+    def input_ids(self, text: str) -> Ids:
+        """Return the ids that the model reads for a text."""
+        if self.add_words is None:
+            return self.symbols.encode(text)
+        ids, new_words = self.symbols.open_ids(text)
+        table = [*range(len(self.symbols)), *self.add_words(new_words)]
+        return np.array(table, dtype=np.int32)[ids]
+
     def prompt_ids(self, prompt: str) -> list[int]:
         """Return the symbols of a prompt after a line break; warn about unknown ones."""
-        ids = self.symbols.encode(prompt).tolist()
-        if self.symbols.unknown is not None and self.symbols.unknown in ids:
+        ids = self.input_ids(prompt).tolist()
+        if self.add_words is None and self.symbols.unknown in ids:
             names = unknown_names(prompt, self.symbols)
             if names:
                 logger.warning(

@@ -9,7 +9,7 @@ from elmo.config.language_models import LMTrainConfig, SymbolConfig, Unit
 from elmo.corpus.compressed_files import READ_ERRORS, decompressed
 from elmo.corpus.text_sources import resolve
 from elmo.errors import ConfigError, InputError
-from elmo.lab.symbols import Ids, Symbols
+from elmo.lab.symbols import Ids, OpenIds, Symbols
 from elmo.lab.text_fingerprint import TextFingerprint, text_fingerprint
 from elmo.progress import format_count
 from elmo.text.input_lines import decoded_line, label_of, opened_input
@@ -24,12 +24,14 @@ class TextPart:
 
     Attributes:
         ids: Symbol ids.
+        inputs: The same as input of a model, which can read the characters of unknown words.
         n_characters: Number of characters, including spaces and line breaks. For bytes the number
             of bytes.
         fingerprint: Fingerprint of the part, by which a known part is recognized.
     """
 
     ids: Ids
+    inputs: OpenIds
     n_characters: int
     fingerprint: TextFingerprint
 
@@ -82,9 +84,10 @@ def read_training_text(config: LMTrainConfig) -> SymbolText:
 
 def text_part(text: str, symbols: Symbols) -> TextPart:
     """Convert a text to symbol ids."""
-    ids = symbols.encode(text)
+    inputs = symbols.open_ids(text)
+    ids = symbols.close(inputs.ids)
     n_characters = len(ids) if symbols.unit == "bytes" else len(text)
-    return TextPart(ids, n_characters, text_fingerprint([text], symbols.unit))
+    return TextPart(ids, inputs, n_characters, text_fingerprint([text], symbols.unit))
 
 
 def read_text_files(files: Sequence[str], options: SymbolConfig) -> str:

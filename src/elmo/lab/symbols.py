@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,18 @@ Ids = NDArray[np.int32]
 
 N_BYTES = 256
 SPECIAL_WORDS = (UNKNOWN, BENCHMARK_UNKNOWN, END_TOKEN)
+
+
+class OpenIds(NamedTuple):
+    """A text as input of a model, in which words that are not symbols differ from each other.
+
+    Attributes:
+        ids: Symbol ids; the ids of other words continue those of the symbols.
+        new_words: The distinct words that are not symbols, in the order of their ids.
+    """
+
+    ids: Ids
+    new_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,18 +111,36 @@ class Symbols:
         return self.names[number]
 
     def encode(self, text: str) -> Ids:
-        """Return the ids of a text.
+        """Return the ids of a text; see `open_ids`."""
+        return self.close(self.open_ids(text).ids)
+
+    def close(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Replace the ids of words that are not symbols by that of `<UNK>`."""
+        return np.where(ids < len(self), ids, 0) if self.unit == "words" else ids
+
+    def open_ids(self, text: str) -> OpenIds:
+        """Return the ids of a text as input.
 
         The words of each line are followed by `</S>`; the last line only if it ends with a line
         break.
         """
+        if self.unit == "words":
+            return self.word_ids(_words(replace_surrogates(text), self.tokenizer))
+        return OpenIds(self._character_ids(text))
+
+    def word_ids(self, words: Iterable[str]) -> OpenIds:
+        """Return the ids of words as input."""
+        numbers = {**self._ids, BENCHMARK_UNKNOWN: 0}
+        n_known = len(numbers)
+        ids = (numbers.setdefault(word, len(self) + len(numbers) - n_known) for word in words)
+        array = np.fromiter(ids, dtype=np.int32)
+        return OpenIds(array, tuple(numbers)[n_known:])
+
+    def _character_ids(self, text: str) -> Ids:
         if self.unit == "bytes":
             return np.frombuffer(utf8_bytes(text), dtype=np.uint8).astype(np.int32)
-        if self.unit == "characters":
-            code_points = replace_surrogates(text).encode("utf-32-le")
-            return self._id_of_code_point[np.frombuffer(code_points, dtype=np.uint32)]
-        ids = (self._ids.get(word, 0) for word in _words(text, self.tokenizer))
-        return np.fromiter(ids, dtype=np.int32)
+        code_points = replace_surrogates(text).encode("utf-32-le")
+        return self._id_of_code_point[np.frombuffer(code_points, dtype=np.uint32)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids. Bytes that are not UTF-8 become replacement characters."""

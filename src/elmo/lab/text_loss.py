@@ -1,7 +1,7 @@
 """Loss of a language model on a text: nats, bits per character and perplexity."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -137,8 +137,9 @@ def text_loss(
         watch: Function that wraps the iterable of losses, to show progress.
         read: Function that runs the recurrent layers. Default: those of the network.
     """
-    inputs, targets = predictions(part.ids, symbols)
-    losses = _losses(network, inputs, targets, rows, unroll, carry, read or _reader(network))
+    inputs, targets = predictions(part.inputs.ids, symbols)
+    new_words, read = part.inputs.new_words, read or _reader(network)
+    losses = _losses(network, inputs, targets, new_words, rows, unroll, carry, read)
     n_segments = math.ceil(math.ceil(len(targets) / _rows(rows, len(targets), carry)) / unroll)
     total = torch.zeros(
         (), dtype=torch.float64, device=network.recurrent_layers()[0].bias_ih.device
@@ -151,11 +152,13 @@ def text_loss(
 def predictions(ids: Ids, symbols: Symbols) -> tuple[Ids, Ids]:
     """Return the inputs and targets of a text; its first symbol is predicted after a line break.
 
-    Without a symbol for line breaks, the first symbol is not predicted.
+    Without a symbol for line breaks, the first symbol is not predicted. Words that are not symbols
+    are `<UNK>` as targets.
     """
+    targets = symbols.close(ids)
     if symbols.end is None:
-        return ids[:-1], ids[1:]
-    return np.concatenate([[np.int32(symbols.end)], ids[:-1]]).astype(np.int32), ids
+        return ids[:-1], targets[1:]
+    return np.concatenate([[np.int32(symbols.end)], ids[:-1]]).astype(np.int32), targets
 
 
 def _rows(rows: int, n_predictions: int, carry: bool) -> int:
@@ -178,6 +181,7 @@ def _losses(
     network: RecurrentNetwork,
     inputs: Ids,
     targets: Ids,
+    new_words: Sequence[str],
     rows: int,
     unroll: int,
     carry: bool,
@@ -185,7 +189,7 @@ def _losses(
 ) -> Iterator[Tensor]:
     """Yield the losses of all predictions, one segment of all rows after another."""
     device = network.recurrent_layers()[0].bias_ih.device
-    vectors = network.input_vectors()
+    vectors = network.vectors_with(new_words)
     rows = _rows(rows, len(targets), carry)
     length = math.ceil(len(targets) / rows)
     warm_up = WARM_UP if carry and rows > 1 else 0

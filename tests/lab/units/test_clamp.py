@@ -14,6 +14,7 @@ from elmo.lab.recurrent_folder import RecurrentModel, write_model
 from elmo.lab.recurrent_model import LanguageModel
 from elmo.lab.sample_lm import sample_lm
 from elmo.lab.symbol_text import text_part
+from elmo.lab.symbols import OpenIds
 from elmo.lab.text_loss import text_loss
 from elmo.lab.units.ablation import ablated_losses
 from elmo.lab.units.clamp import Clamp
@@ -128,16 +129,16 @@ def test_losses_of_ablations_are_those_of_single_clamps():
     model = make_model()
     clamps = [Clamp(0, 1, 0.0), Clamp(1, 5, 2.0), Clamp(1, 5, 2.0, is_cell=True)]
     part = text_part(TEXT, model.symbols)
-    results = ablated_losses(model, part.ids, clamps)
+    results = ablated_losses(model, part.inputs, clamps)
     expected = text_loss(model.network, model.symbols, part, rows=1).bits_per_character
     for result, clamp in zip(results, clamps, strict=True):
-        (single,) = ablated_losses(model, part.ids, [clamp])
+        (single,) = ablated_losses(model, part.inputs, [clamp])
         assert result.clamp == clamp
         assert result.bits == pytest.approx(single.bits, rel=1e-5)
         assert result.bits - result.change == pytest.approx(expected, rel=1e-5)
         assert result.change != 0
     with pytest.raises(InputError, match="too short"):
-        ablated_losses(make_model(text="ab"), part.ids[:1], clamps)
+        ablated_losses(make_model(text="ab"), OpenIds(part.ids[:1]), clamps)
 
 
 @pytest.fixture
@@ -177,7 +178,7 @@ def test_evaluate_command_measures_change_of_loss(folder, tmp_path, cell):
     model = LanguageModel.load(folder, device="cpu")
     (expected,) = ablated_losses(
         RecurrentModel(model.network, model.symbols, {}),
-        model.symbols.encode(TEXT),
+        model.symbols.open_ids(TEXT),
         [Clamp.parse(clamp)],
     )
     assert result.loss == plain.loss

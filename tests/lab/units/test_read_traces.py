@@ -125,7 +125,7 @@ def test_long_text_is_sampled_with_warm_up(unit, monkeypatch):
     assert traces.note.startswith(f"Read 20 of the {len(whole)} {unit} of the text, in 4 parts")
     # The first window is read from the beginning, the others after their warm-up.
     np.testing.assert_allclose(traces.surprisal[:5], whole.surprisal[:5], rtol=1e-4)
-    fed = symbol_traces.text_pieces(text, model.symbols)[1]
+    fed = symbol_traces.text_pieces(text, model.symbols)[1].ids
     for number, window in enumerate(windows[1:], start=1):
         stepper = RecurrentStepper(model.network)
         state = stepper.start(1)

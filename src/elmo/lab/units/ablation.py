@@ -11,7 +11,7 @@ from elmo.formats.pretrained import Pretrained
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.lab.elmo_stepper import Direction
 from elmo.lab.recurrent_folder import RecurrentModel
-from elmo.lab.symbols import Ids
+from elmo.lab.symbols import OpenIds
 from elmo.lab.text_loss import predictions
 from elmo.lab.units.clamp import Clamp
 from elmo.lab.units.clamped_elmo import clamped_elmo_bits
@@ -51,14 +51,14 @@ def _perplexity(bits: float) -> float:
 
 
 @torch.no_grad()
-def ablated_losses(model: RecurrentModel, ids: Ids, clamps: Sequence[Clamp]) -> list[Ablation]:
+def ablated_losses(model: RecurrentModel, text: OpenIds, clamps: Sequence[Clamp]) -> list[Ablation]:
     """Return the loss on a text for each clamp, one at a time.
 
     All clamps are computed in one pass, each in its own batch row.
 
     Args:
         model: The language model.
-        ids: Symbols of the text, whose state begins at zero.
+        text: Symbols of the text, whose state begins at zero.
         clamps: The clamps.
 
     Raises:
@@ -66,12 +66,12 @@ def ablated_losses(model: RecurrentModel, ids: Ids, clamps: Sequence[Clamp]) -> 
         InputError: The text has nothing to predict.
     """
     network = model.network
-    if len(ids) <= (model.symbols.end is None):
+    if len(text.ids) <= (model.symbols.end is None):
         raise InputError("The text is too short to measure the loss.")
-    inputs, targets = predictions(ids, model.symbols)
+    inputs, targets = predictions(text.ids, model.symbols)
     rows: list[list[Clamp]] = [[], *([clamp] for clamp in clamps)]
     units = clamped_units(network, rows)
-    vectors = network.input_vectors()
+    vectors = network.vectors_with(text.new_words)
     state = network.zero_state(len(rows))
     total = torch.zeros(len(rows), dtype=torch.float64)
     with exact_float32():

@@ -9,11 +9,10 @@ from torch.nn import functional
 from elmo.kernels import recurrent_reference
 from elmo.kernels.recurrent_call import RecurrentCall, RecurrentResult
 from elmo.kernels.recurrent_kernels import run_recurrent
-from elmo.lab.generation import StepwiseGenerator
+from elmo.lab.generation import StepwiseGenerator, stepper_codec
 from elmo.lab.recurrent_layer import RecurrentState
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.recurrent_stepper import RecurrentStepper
-from elmo.lab.symbol_codec import SymbolCodec
 from elmo.lab.symbols import Symbols
 from elmo.lab.text_loss import SegmentReader
 from elmo.lab.units.clamp import Clamp, ClampedUnits, LayerSizes
@@ -115,4 +114,5 @@ def clamped_generator(
     network: RecurrentNetwork, symbols: Symbols, clamps: Sequence[Clamp]
 ) -> StepwiseGenerator[RecurrentState]:
     """Return a generator that writes text with clamped units; see `clamp_units`."""
-    return StepwiseGenerator(ClampedStepper(network, clamps), SymbolCodec(symbols))
+    stepper = ClampedStepper(network, clamps)
+    return StepwiseGenerator(stepper, stepper_codec(stepper, symbols))

@@ -15,12 +15,13 @@ from elmo.kernels.exact_float32 import exact_float32
 from elmo.lab.recurrent_folder import RecurrentModel
 from elmo.lab.recurrent_layer import RecurrentState
 from elmo.lab.recurrent_network import NetworkOutput, RecurrentNetwork
-from elmo.lab.symbols import BENCHMARK_UNKNOWN, Ids, Symbols
+from elmo.lab.symbols import BENCHMARK_UNKNOWN, OpenIds, Symbols
 from elmo.lab.text_bytes import utf8_bytes
 from elmo.lab.units.gates import call_gates
 from elmo.lab.units.predictions import Predictions
 from elmo.lab.units.sampled_text import reading_runs, sample_note, sample_windows
 from elmo.lab.units.traces import Guess, Kind, Sentences, TextSample, Track, UnitTraces
+from elmo.text.characters import END_TOKEN
 from elmo.text.tokenizer import replace_surrogates
 from elmo.text.tokenizers_by_name import get_tokenizer
 from elmo.text.vocabulary import UNKNOWN
@@ -39,7 +40,7 @@ def symbol_traces(
     n_guesses: int,
 ) -> UnitTraces:
     """Read a text with a recurrent language model; see `read_traces`."""
-    pieces, ids = text_pieces(text, model.symbols)
+    pieces, read_ids = text_pieces(text, model.symbols)
     if not len(pieces):
         raise InputError("The text is empty.")
     unit = model.symbols.unit
@@ -49,7 +50,7 @@ def symbol_traces(
     guesses: list[tuple[Guess, ...]] = []
     with exact_float32():
         for run in reading_runs(windows):
-            run_values, predictions = _read_run(model, ids, run, kinds, n_guesses)
+            run_values, predictions = _read_run(model, read_ids, run, kinds, n_guesses)
             for window in windows:
                 if window.start not in run:
                     continue
@@ -61,6 +62,7 @@ def symbol_traces(
                     guesses += predictions.guesses[part]
     note = sample_note(windows, len(pieces), unit)
     read = [position for window in windows for position in window]
+    ids = model.symbols.close(read_ids.ids)
     return UnitTraces(
         pieces=tuple(pieces[position] for position in read),
         unit=unit,
@@ -79,12 +81,12 @@ def symbol_traces(
 
 
 def _read_run(
-    model: RecurrentModel, ids: Ids, run: range, kinds: Sequence[Kind], n_guesses: int
+    model: RecurrentModel, text: OpenIds, run: range, kinds: Sequence[Kind], n_guesses: int
 ) -> tuple[dict[Track, NDArray[np.float32]], Predictions]:
     """Read a part of a text from a zero state; return values (positions, units) and predictions."""
     network, symbols = model.network, model.symbols
-    vectors = network.input_vectors()
-    read = ids[run.start : run.stop]
+    vectors = network.vectors_with(text.new_words)
+    read = text.ids[run.start : run.stop]
     # The first symbol of a text is predicted after a line break.
     has_line_break = run.start == 0 and symbols.end is not None
     if has_line_break:
@@ -106,7 +108,7 @@ def _read_run(
         for track, x in _layer_values(output.outputs, gates):
             if track.kind in kinds:
                 recorded.setdefault(track, []).append(x[:, 0].float().cpu())
-        targets = read[first + 1 : first + STEPS + 1]
+        targets = symbols.close(read[first + 1 : first + STEPS + 1])
         if n_guesses and len(targets):
             hidden = output.hidden[: len(targets), 0]
             predictions.add(network.log_probabilities(hidden, vectors), targets)
@@ -147,7 +149,7 @@ def _layer_values(
     ]
 
 
-def text_pieces(text: str | Sentences, symbols: Symbols) -> tuple[Sequence[str], Ids]:
+def text_pieces(text: str | Sentences, symbols: Symbols) -> tuple[Sequence[str], OpenIds]:
     """Return the pieces of a text with their ids.
 
     Args:
@@ -157,15 +159,11 @@ def text_pieces(text: str | Sentences, symbols: Symbols) -> tuple[Sequence[str],
     if symbols.unit == "words":
         words = _words(text, symbols.tokenizer)
         # One piece at a time: a word can contain spaces.
-        end = symbols.end
-        assert end is not None
-        numbers = {name: number for number, name in enumerate(symbols.names)}
-        ids = (end if word == "\n" else numbers.get(word, 0) for word in words)
-        return words, np.fromiter(ids, dtype=np.int32, count=len(words))
+        return words, symbols.word_ids(END_TOKEN if word == "\n" else word for word in words)
     if not isinstance(text, str):
         raise InputError(f"A model over {symbols.unit} reads a text, not lists of words.")
     pieces = replace_surrogates(text) if symbols.unit == "characters" else _byte_pieces(text)
-    return pieces, symbols.encode(text)
+    return pieces, symbols.open_ids(text)
 
 
 def _words(text: str | Sentences, tokenizer: str) -> list[str]:

@@ -9,7 +9,7 @@ import torch
 from elmo.errors import ConfigError
 from elmo.formats.pretrained import Pretrained
 from elmo.lab.recurrent_folder import RecurrentModel
-from elmo.lab.symbols import Ids
+from elmo.lab.symbols import OpenIds
 from elmo.lab.units.ablation import Ablation, ablated_elmo_losses, ablated_losses
 from elmo.lab.units.clamp import Clamp
 from elmo.lab.units.found_units import PropertyUnits
@@ -53,9 +53,10 @@ def with_ablations(
     """
     half = len(traces) // 2
     if isinstance(model, RecurrentModel):
-        _, ids = text_pieces(text, model.symbols)
+        _, (ids, new_words) = text_pieces(text, model.symbols)
         first = int(traces.positions[half])
-        measure = partial(_recurrent_losses, model, ids[first : first + POSITIONS])
+        measured = OpenIds(ids[first : first + POSITIONS], new_words)
+        measure = partial(_recurrent_losses, model, measured)
     else:
         measure = partial(_elmo_losses, model, second_half(traces, ELMO_POSITIONS), device)
     result = list(found)
@@ -73,9 +74,9 @@ def with_ablations(
 
 
 def _recurrent_losses(
-    model: RecurrentModel, ids: Ids, direction: Direction, clamps: Sequence[Clamp]
+    model: RecurrentModel, text: OpenIds, direction: Direction, clamps: Sequence[Clamp]
 ) -> list[Ablation]:
-    return ablated_losses(model, ids, clamps) if clamps else []
+    return ablated_losses(model, text, clamps) if clamps else []
 
 
 def _elmo_losses(
