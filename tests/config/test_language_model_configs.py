@@ -37,6 +37,12 @@ def test_cluster_of_adaptive_softmax_needs_a_dimension():
     assert model(16).softmax_cutoffs == (4, 20)
 
 
+@pytest.mark.parametrize("filters", [(), ((0, 4),), ((1, 4), (2, -1))])
+def test_filters_without_a_positive_pair_are_rejected(filters):
+    with pytest.raises(ConfigError, match="filters must have at least one pair of positive"):
+        RecurrentConfig(word_input="characters", filters=filters)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

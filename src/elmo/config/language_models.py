@@ -97,6 +97,11 @@ class RecurrentConfig:
         for name in ("n_highway", "mogrifier_rounds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be 0 or more (got {getattr(self, name)}).")
+        if not self.filters or any(width < 1 or count < 1 for width, count in self.filters):
+            raise ConfigError(
+                "filters must have at least one pair of positive integers [width, count] (got "
+                f"{[list(pair) for pair in self.filters]})."
+            )
         if self.projection_dim is not None and self.cell != "lstmp":
             raise ConfigError("projection_dim is only supported with cell: lstmp.")
         if self.nonlinearity != "tanh" and self.cell != "rnn":
