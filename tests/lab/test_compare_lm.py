@@ -3,7 +3,8 @@
 import dataclasses
 
 import pytest
-from small_language_models import small_config
+from small_language_models import TEXT, small_config
+from typer.testing import CliRunner
 
 from elmo.config import LossConfig, RunConfig
 from elmo.config.language_models import (
@@ -12,8 +13,14 @@ from elmo.config.language_models import (
     RecurrentConfig,
     SymbolConfig,
 )
-from elmo.errors import ConfigError
-from elmo.lab.compare_lm import CURVES, FIGURES, TABLE, compare_lm
+from elmo.errors import ConfigError, InputError
+from elmo.lab.compare_lm import CURVES, FIGURES, TABLE
+from elmo.lab.compare_lm import compare_lm as compare_configs
+from elmo.train.report import read_log
+
+
+def compare_lm(config):
+    return compare_configs({"": config})
 
 
 def grid(tmp_path, network=None, sections=None, **options):
@@ -76,3 +83,83 @@ def test_loss_on_test_text_is_reported_if_there_is_one(tmp_path):
     result = compare_lm(grid(other, **options))
     assert result.runs[0].test_nats is None
     assert "test" not in str(result)
+
+
+def configs(tmp_path, *names, **options):
+    """Return configs with networks of different sizes."""
+    return {
+        name: grid(
+            tmp_path, RecurrentConfig(cell="gru", n_layers=number, hidden_dim=8 * number), **options
+        )
+        for number, name in enumerate(names, start=1)
+    }
+
+
+def test_several_configs_are_compared_as_they_are(tmp_path):
+    result = compare_configs(configs(tmp_path, "one", "folder/two.yaml"))
+    assert [run.name for run in result.runs] == ["one", "two"]
+    assert [(run.cell, run.n_layers, run.hidden_dim) for run in result.runs] == [
+        ("gru", 1, 8),
+        ("gru", 2, 16),
+    ]
+    assert str(result).startswith("| config | cell |")
+    assert "| two | gru | 2 | 16 |" in (tmp_path / "run" / TABLE).read_text()
+    assert (tmp_path / "run" / CURVES).stat().st_size
+    losses = [run.nats for run in result.runs]
+    # Finished runs are not repeated.
+    again = compare_configs(configs(tmp_path, "one", "folder/two.yaml"))
+    assert [run.nats for run in again.runs] == losses
+    logged = read_log(tmp_path / "run" / "one")
+    assert len([event for event in logged if event["kind"] == "evaluation"]) == 1
+
+
+def test_several_configs_are_crossed_with_the_given_lists(tmp_path):
+    result = compare_configs(configs(tmp_path, "one", "two", cells=("rnn", "lstm")))
+    names = ["one-rnn-1x8", "one-lstm-1x8", "two-rnn-2x16", "two-lstm-2x16"]
+    assert [run.name for run in result.runs] == names
+
+
+def test_configs_must_have_the_same_text_and_symbols_and_different_names(tmp_path):
+    one = grid(tmp_path)
+    other = dataclasses.replace(one, symbols=SymbolConfig(unit="bytes"))
+    with pytest.raises(ConfigError, match=r"symbols of b\.yaml differs from that of the first"):
+        compare_configs({"a.yaml": one, "b.yaml": other})
+    with pytest.raises(ConfigError, match="Two configs are named a"):
+        compare_configs({"a.yaml": one, "b/a.yaml": one})
+    assert not (tmp_path / "run").exists()
+
+
+def test_all_batch_sizes_are_checked_before_the_first_is_trained(tmp_path):
+    one = grid(tmp_path)
+    segments = dataclasses.replace(one.segments, batch_size=10_000)
+    with pytest.raises(InputError, match="too few for 10,000 batch rows"):
+        compare_configs({"a": one, "b": dataclasses.replace(one, segments=segments)})
+    assert not (tmp_path / "run").exists()
+
+
+def test_width_of_the_last_layer_is_in_the_table(tmp_path):
+    network = RecurrentConfig(tied=True, embedding_dim=6)
+    options = {"cells": ("rnn",), "widths": (8,)}
+    with pytest.raises(ConfigError, match=r"rnn-1x8: hidden_dim \(8\) has no effect"):
+        compare_lm(grid(tmp_path, network, depths=(1,), **options))
+    assert "| rnn | 2 | 8 (last 6) |" in str(
+        compare_lm(grid(tmp_path, network, depths=(2,), **options))
+    )
+
+
+def test_command_compares_presets_and_files(tmp_path):
+    from elmo.cli.build_application import application
+
+    (tmp_path / "text.txt").write_text(TEXT)
+    (tmp_path / "small.yaml").write_text("network: {cell: gru, n_layers: 1, hidden_dim: 8}\n")
+    out = tmp_path / "out"
+    arguments = ["lm", "compare", str(tmp_path / "text.txt"), "--out", str(out)]
+    arguments += ["--config", "shakespeare", "--config", str(tmp_path / "small.yaml")]
+    arguments += ["--max-steps", "2", "--batch-size", "4", "--unroll", "8"]
+    result = CliRunner().invoke(application(), arguments)
+    assert result.exit_code == 0, result.output
+    assert "| small | gru | 1 | 8 |" in result.stdout
+    assert "| shakespeare | lstm | 1 | 256 |" in result.stdout
+    result = CliRunner().invoke(application(), [*arguments, "--config", "shakespeare"])
+    assert result.exit_code == 2
+    assert "--config shakespeare is given more than once" in result.output

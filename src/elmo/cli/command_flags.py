@@ -99,16 +99,30 @@ def command_function(command: Command, flags: Flags) -> Callable[..., None]:
 
 
 def _config(
-    command: Command, fields: list[Leaf], source: str | None, values: dict[str, Any]
+    command: Command, fields: list[Leaf], source: str | list[str] | None, values: dict[str, Any]
 ) -> Any:
-    """Build the config from command-line values; options not given are None or an empty list."""
+    """Build the config from command-line values; options not given are None or an empty list.
+
+    The result is a dictionary of configs for a command with several config files.
+    """
     typed = {
         leaf.name: leaf.from_text(value) if isinstance(value, str) else value
         for leaf in fields
         if (value := values[leaf.name]) is not None and value != []
     }
     known = _known_presets(command)
-    return load_config(command.config, source, typed, known, command.synonyms)
+
+    def load(name: str | None) -> Any:
+        return load_config(command.config, name, typed, known, command.synonyms)
+
+    if not command.has_many_files:
+        assert not isinstance(source, list)
+        return load(source)
+    names = source or []
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"--config {name} is given more than once.")
+    return {name: load(name) for name in names} or {"": load(None)}
 
 
 def _parameter(
@@ -182,7 +196,9 @@ def _task_defaults(find: FindPresets | None) -> dict[tuple[str, ...], list[str]]
 def _config_file(text: str, command: Command) -> inspect.Parameter:
     """Return the positional argument TASK, or the option `--config`."""
     if "config" not in command.positional:
-        return _flag("config", str | None, None, "--config", help=text, metavar=f"<{command.file}>")
+        hint: Any = list[str] | None if command.has_many_files else str | None
+        text += "  [repeatable]" * command.has_many_files
+        return _flag("config", hint, None, "--config", help=text, metavar=f"<{command.file}>")
     return inspect.Parameter(
         "config",
         inspect.Parameter.KEYWORD_ONLY,

@@ -46,6 +46,8 @@ class Command(NamedTuple):
         positional: Fields that are positional arguments. If `out` is one of them, it can also be
             given as `--out`.
         file: Metavar of `--config`; empty if the command takes no config file.
+        has_many_files: Whether `--config` can be repeated. The function then takes a dictionary
+            with one config per preset or file; without any, its key is "".
         presets: For each type of preset, a function that returns the presets by name.
         synonyms: Names that users may try instead of a preset, with the preset to suggest.
         is_native: Whether the command will probably need the native kernels.
@@ -59,6 +61,7 @@ class Command(NamedTuple):
     function: str
     positional: tuple[str, ...] = ()
     file: str = ""
+    has_many_files: bool = False
     presets: Mapping[str, FindPresets] = MappingProxyType({})
     synonyms: Mapping[str, str] = MappingProxyType({})
     is_native: bool = False
@@ -120,6 +123,7 @@ COMMANDS = {
         "elmo.lab.compare_lm:compare_lm",
         ("text",),
         file="preset|file",
+        has_many_files=True,
         presets={"preset": partial(presets, "language_models")},
         # The grid sets cell, depth and width.
         hidden=(*HIDDEN, "cell", "n_layers", "hidden_dim", "dry_run"),

@@ -536,30 +536,38 @@ class LMInfoConfig:
 
 @dataclass(frozen=True)
 class LMCompareConfig(LMTrainConfig):
-    """Train language models with several cells, depths and widths, and compare them.
+    """Train several language models and compare them.
 
-    Every combination is trained with the same options in a subfolder of --out. Finished runs are
-    not repeated, so the same command resumes an interrupted comparison.
+    Every combination of cells, depths and widths is trained with the same options. Several --config
+    are compared with each other, each with its own cell, depth and width or with all given ones.
+
+    Each model is in a subfolder of --out. Finished runs are not repeated, so the same command
+    resumes an interrupted comparison.
 
     Examples:
       elmo lm compare shakespeare.txt --out grid --cells '[rnn, gru, lstm]' --depths '[1, 2, 3]'
       elmo lm compare linux.c --out grid --config char-small --widths '[64, 128, 256]'
+      elmo lm compare shakespeare.txt --out grid --config char-small --config shakespeare
     """
 
-    cells: tuple[Cell, ...] = ("rnn", "gru", "lstm")
-    """Cells to compare."""
-    depths: tuple[int, ...] = (1, 2, 3)
-    """Numbers of layers to compare."""
-    widths: tuple[int, ...] = (128,)
-    """Numbers of hidden units per layer to compare."""
+    cells: tuple[Cell, ...] = ()
+    """Cells to compare. Default: rnn, gru and lstm; with several --config the cell of each."""
+    depths: tuple[int, ...] = ()
+    """Numbers of layers to compare. Default: 1, 2 and 3; with several --config that of each."""
+    widths: tuple[int, ...] = ()
+    """Numbers of hidden units per layer to compare. Default: 128; with several --config that of
+    each."""
 
     def __post_init__(self) -> None:
         """Validate the lists."""
         super().__post_init__()
         for name in ("cells", "depths", "widths"):
             values = getattr(self, name)
-            if not values or len(set(values)) < len(values):
-                raise ConfigError(f"{name} must have at least one value, and each only once.")
+            if len(set(values)) < len(values):
+                raise ConfigError(f"{name} must have each value only once.")
         for name in ("depths", "widths"):
-            if min(getattr(self, name)) < 1:
+            if min(getattr(self, name), default=1) < 1:
                 raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
+
+    def _require_used_width(self) -> None:
+        """Accept any width: it is that of the network to which the lists apply."""

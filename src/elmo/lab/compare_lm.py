@@ -1,20 +1,30 @@
-"""The `lm compare` command: trains a grid of models, and compares them in a table and curves."""
+"""The `lm compare` command: trains several models, and compares them in a table and curves.
+
+The models are a grid of cells, depths and widths, or several configs, or both.
+"""
 
 import dataclasses
 import itertools
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.config.language_models import LMCompareConfig, LMTrainConfig, Unit
+from elmo.config.language_models import (
+    Cell,
+    LMCompareConfig,
+    LMTrainConfig,
+    RecurrentConfig,
+    Unit,
+)
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
 from elmo.installation import install_command
+from elmo.lab.network_text import widths_text
 from elmo.lab.recurrent_folder import read_model
-from elmo.lab.symbol_text import read_training_text
+from elmo.lab.symbol_text import SymbolText, check_lengths, read_training_text
 from elmo.lab.train_lm import model_config, train_on_text
 from elmo.progress import duration
 from elmo.train.devices import check_packages
@@ -23,19 +33,26 @@ from elmo.train.report import read_log
 logger = logging.getLogger(__name__)
 
 TABLE, FIGURES, CURVES = "comparison.md", "comparison.json", "comparison.png"
-# Line style by depth; the color shows the cell.
+# Line style by depth; the color shows config and cell.
 STYLES = ("-", "--", ":", "-.")
+# Lists of the grid that are not given, unless several configs are compared.
+CELLS: tuple[Cell, ...] = ("rnn", "gru", "lstm")
+DEPTHS, WIDTHS = (1, 2, 3), (128,)
+# What all configs must have in common. Losses of other symbols cannot be compared.
+COMMON = ("text", "out", "valid", "test", "symbols")
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """Result of one model of the grid.
+    """Result of one model.
 
     Attributes:
         name: Name of its folder.
+        config: Name of its config; empty unless several are compared.
         cell: Cell of the network.
         n_layers: Number of layers.
-        hidden_dim: Number of hidden units per layer.
+        hidden_dim: Number of hidden units of the first layer.
+        last_dim: Number of hidden units of the last layer.
         n_weights: Number of weights.
         nats: Best loss on the held-out text, per symbol.
         bits_per_character: The same in bits per character.
@@ -44,9 +61,11 @@ class ComparedRun:
     """
 
     name: str
+    config: str
     cell: str
     n_layers: int
     hidden_dim: int
+    last_dim: int
     n_weights: int
     nats: float
     bits_per_character: float
@@ -56,11 +75,11 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class CompareResult:
-    """Results of all models of a grid; `str()` returns a table.
+    """Results of all models; `str()` returns a table.
 
     Attributes:
         out: Folder with the runs, the table and the curves.
-        runs: The runs, in the order of the grid.
+        runs: The runs, in the order of configs and grid.
     """
 
     out: str
@@ -72,9 +91,14 @@ class CompareResult:
         has_test = any(run.test_nats is not None for run in self.runs)
         if has_test:
             names.insert(6, "nats, test")
+        has_configs = any(run.config for run in self.runs)
+        if has_configs:
+            names.insert(0, "config")
         rows = [names, ["---"] * len(names)]
         for run in sorted(self.runs, key=lambda run: run.nats):
-            row = [run.cell, f"{run.n_layers}", f"{run.hidden_dim}", f"{run.n_weights:,}"]
+            row = [run.config] if has_configs else []
+            row += [run.cell, f"{run.n_layers}", widths_text((run.hidden_dim, run.last_dim))]
+            row += [f"{run.n_weights:,}"]
             row += [f"{run.nats:.4f}", f"{run.bits_per_character:.4f}"]
             if has_test:
                 row.append("" if run.test_nats is None else f"{run.test_nats:.4f}")
@@ -82,56 +106,106 @@ class CompareResult:
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def compare_lm(config: LMCompareConfig) -> CompareResult:
-    """Train all models of a grid and compare them on the held-out text."""
-    if not config.valid and not config.symbols.valid_fraction:
+@dataclass(frozen=True)
+class _PlannedRun:
+    """A model to train, and the name of its config if several are compared."""
+
+    config: LMTrainConfig
+    source: str
+
+
+def compare_lm(configs: Mapping[str, LMCompareConfig]) -> CompareResult:
+    """Train several models and compare them on the held-out text.
+
+    Args:
+        configs: Configs with the same text, by name of their preset or file. The name of a single
+            one is not used.
+    """
+    first, *others = configs.values()
+    for name, other in zip(list(configs)[1:], others, strict=True):
+        _check_common(first, other, name)
+    if not first.valid and not first.symbols.valid_fraction:
         raise ConfigError("A comparison needs held-out text. Set --valid or --valid-fraction.")
-    if config.run.dry_run:
-        raise ConfigError("lm compare has no dry run. Use elmo lm train --dry-run for one model.")
-    check_packages(config.run)
-    configs = _grid(config)
-    text = read_training_text(config)
-    for name, run_config in configs.items():
-        with _named_errors(name):
-            model_config(run_config, text)
-    runs = []
-    for name, run_config in configs.items():
-        result = train_on_text(run_config, text)
-        assert result.best is not None
-        network = read_model(run_config.out).network
-        runs.append(
-            ComparedRun(
-                name=name,
-                cell=run_config.network.cell,
-                n_layers=run_config.network.n_layers,
-                hidden_dim=run_config.network.hidden_dim,
-                n_weights=sum(value.numel() for value in network.parameters()),
-                nats=result.best.nats,
-                bits_per_character=result.best.bits_per_character,
-                test_nats=None if result.test is None else result.test.nats,
-                seconds=result.seconds,
+    for config in configs.values():
+        if config.run.dry_run:
+            raise ConfigError(
+                "lm compare has no dry run. Use elmo lm train --dry-run for one model."
             )
-        )
-    compared = CompareResult(config.out, tuple(runs))
-    _write(compared, config.symbols.unit)
+        check_packages(config.run)
+    planned = _planned_runs(configs)
+    text = read_training_text(first)
+    for name, run in planned.items():
+        with _named_errors(name):
+            check_lengths(text.parts, run.config)
+            model_config(run.config, text)
+    compared = CompareResult(
+        first.out, tuple(_train(name, run, text) for name, run in planned.items())
+    )
+    _write(compared, first.symbols.unit)
     return compared
 
 
-def _grid(config: LMCompareConfig) -> dict[str, LMTrainConfig]:
-    """Return the configs of all runs by name, so that all are validated before the first run."""
-    configs = {}
-    for cell, n_layers, hidden_dim in itertools.product(config.cells, config.depths, config.widths):
-        name = f"{cell}-{n_layers}x{hidden_dim}"
-        options = {
-            field.name: getattr(config, field.name) for field in dataclasses.fields(LMTrainConfig)
-        }
-        options["out"] = str(Path(config.out) / name)
-        with _named_errors(name):
-            options["network"] = dataclasses.replace(
-                config.network, cell=cell, n_layers=n_layers, hidden_dim=hidden_dim
+def _check_common(first: LMCompareConfig, other: LMCompareConfig, name: str) -> None:
+    """Raise an error if two configs differ in the text or its symbols."""
+    for field in COMMON:
+        if getattr(first, field) != getattr(other, field):
+            raise ConfigError(
+                f"{field} of {name} differs from that of the first config. Set its options on the "
+                "command line, or compare configs with the same text and symbols."
             )
-            configs[name] = LMTrainConfig(**options)
-    return configs
+
+
+def _train(name: str, run: _PlannedRun, text: SymbolText) -> ComparedRun:
+    """Train a model, unless it is finished, and return its result."""
+    result = train_on_text(run.config, text)
+    assert result.best is not None
+    network = read_model(run.config.out).network
+    shape = run.config.network
+    return ComparedRun(
+        name=name,
+        config=run.source,
+        cell=shape.cell,
+        n_layers=shape.n_layers,
+        hidden_dim=shape.layer_dims[0][0],
+        last_dim=shape.layer_dims[-1][0],
+        n_weights=sum(value.numel() for value in network.parameters()),
+        nats=result.best.nats,
+        bits_per_character=result.best.bits_per_character,
+        test_nats=None if result.test is None else result.test.nats,
+        seconds=result.seconds,
+    )
+
+
+def _planned_runs(configs: Mapping[str, LMCompareConfig]) -> dict[str, _PlannedRun]:
+    """Return all runs by name, so that all are validated before the first is trained."""
+    planned: dict[str, _PlannedRun] = {}
+    for source, config in configs.items():
+        shape, has_many = config.network, len(configs) > 1
+        stem = Path(source).stem if has_many else ""
+        cells = config.cells or ((shape.cell,) if has_many else CELLS)
+        depths = config.depths or ((shape.n_layers,) if has_many else DEPTHS)
+        widths = config.widths or ((shape.hidden_dim,) if has_many else WIDTHS)
+        has_grid = not has_many or bool(config.cells or config.depths or config.widths)
+        for cell, n_layers, hidden_dim in itertools.product(cells, depths, widths):
+            size = f"{cell}-{n_layers}x{hidden_dim}" if has_grid else ""
+            name = "-".join(filter(None, (stem, size)))
+            if name in planned:
+                raise ConfigError(f"Two configs are named {stem}. Rename one of the files.")
+            with _named_errors(name):
+                network = dataclasses.replace(
+                    shape, cell=cell, n_layers=n_layers, hidden_dim=hidden_dim
+                )
+                planned[name] = _PlannedRun(_training_config(config, name, network), stem)
+    return planned
+
+
+def _training_config(config: LMCompareConfig, name: str, network: RecurrentConfig) -> LMTrainConfig:
+    """Return the config of one run."""
+    options = {
+        field.name: getattr(config, field.name) for field in dataclasses.fields(LMTrainConfig)
+    }
+    out = str(Path(config.out) / name)
+    return LMTrainConfig(**{**options, "out": out, "network": network})
 
 
 @contextmanager
@@ -164,7 +238,7 @@ def _draw(result: CompareResult, unit: Unit) -> None:
     figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    cells = list(dict.fromkeys(run.cell for run in result.runs))
+    colors = list(dict.fromkeys((run.config, run.cell) for run in result.runs))
     widths = list(dict.fromkeys(run.hidden_dim for run in result.runs))
     for run in result.runs:
         points = [
@@ -177,7 +251,7 @@ def _draw(result: CompareResult, unit: Unit) -> None:
             steps,
             losses,
             STYLES[(run.n_layers - 1) % len(STYLES)],
-            color=f"C{cells.index(run.cell)}",
+            color=f"C{colors.index((run.config, run.cell))}",
             linewidth=1 + widths.index(run.hidden_dim),
             label=f"{run.name}, {run.nats:.3f}",
         )

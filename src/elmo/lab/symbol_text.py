@@ -78,7 +78,7 @@ def read_training_text(config: LMTrainConfig) -> SymbolText:
     known = texts.values() if options.unit == "characters" else [texts["train"]]
     symbols = Symbols.of_text(list(known), options)
     parts = {name: text_part(text, symbols) for name, text in texts.items()}
-    _check(parts, config)
+    check_lengths(parts, config)
     return SymbolText(symbols, parts, text_fingerprint(texts.values(), options.unit))
 
 
@@ -160,8 +160,8 @@ def _split_off(
     return {**texts, **split}
 
 
-def _check(parts: Mapping[str, TextPart], config: LMTrainConfig) -> None:
-    """Raise an error if the text is too short or has a single symbol."""
+def check_lengths(parts: Mapping[str, TextPart], config: LMTrainConfig) -> None:
+    """Raise an error if the text is too short for a run, or has a single symbol."""
     train = parts["train"].ids
     n_distinct = len(np.unique(train))
     unit = config.symbols.unit
