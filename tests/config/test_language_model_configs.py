@@ -6,11 +6,14 @@ import pytest
 
 from elmo.config import LossConfig
 from elmo.config.language_models import (
+    AveragingConfig,
     LMEvaluateConfig,
     LMTrainConfig,
     RecurrentConfig,
     RecurrentDropoutConfig,
     RecurrentModelConfig,
+    RecurrentRunConfig,
+    SymbolConfig,
     TextSampleConfig,
 )
 from elmo.errors import ConfigError
@@ -35,6 +38,20 @@ def test_cluster_of_adaptive_softmax_needs_a_dimension():
     with pytest.raises(ConfigError, match=r"at least 16 \(got 15\).*--cutoffs.*--hidden-dim"):
         model(15)
     assert model(16).softmax_cutoffs == (4, 20)
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"run": RecurrentRunConfig(patience=3)}, "patience needs held-out text"),
+        ({"averaging": AveragingConfig(average="triggered")}, "average: triggered needs held-out"),
+    ],
+)
+def test_options_that_need_held_out_text_are_rejected_without_it(sections, message):
+    config = {"text": ("text.txt",), "out": "run", **sections}
+    with pytest.raises(ConfigError, match=message):
+        LMTrainConfig(**config, symbols=SymbolConfig(valid_fraction=0.0))
+    LMTrainConfig(**config, symbols=SymbolConfig(valid_fraction=0.0), valid=("valid.txt",))
 
 
 @pytest.mark.parametrize("filters", [(), ((0, 4),), ((1, 4), (2, -1))])

@@ -388,10 +388,13 @@ class LMTrainConfig:
         for name in ("devices", "num_nodes", "accumulate"):
             if getattr(self.run, name) != 1:
                 raise ConfigError(f"{name} must be 1 for recurrent language models.")
-        if self.averaging.average == "triggered" and not (
-            self.valid or self.symbols.valid_fraction
-        ):
-            raise ConfigError("average: triggered needs held-out text.")
+        if not (self.valid or self.symbols.valid_fraction):
+            for is_set, option in (
+                (self.averaging.average == "triggered", "average: triggered"),
+                (self.run.patience is not None, "patience"),
+            ):
+                if is_set:
+                    raise ConfigError(f"{option} needs held-out text.")
 
     def _require_used_width(self) -> None:
         """Raise an error if the width of a single layer is set, but not used.
