@@ -213,6 +213,15 @@ def test_load_rejects_damaged_files(folder, name, content):
         LanguageModel.load(folder)
 
 
+def test_load_names_the_difference_of_weights_of_another_model(folder, tmp_path):
+    network, symbols = small_network(hidden_dim=6)
+    write_model(RecurrentModel(network, symbols, {}), tmp_path / "other")
+    (tmp_path / "other" / "model.safetensors").replace(folder / "model.safetensors")
+    message = "weights of another network than config.json: size mismatch for .*copying a param"
+    with pytest.raises(FormatError, match=message):
+        LanguageModel.load(folder, device="cpu")
+
+
 def test_load_rejects_unavailable_device(folder):
     with pytest.raises(ConfigError, match="not available"):
         LanguageModel.load(folder, device="tpu9")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from elmo.config.language_models import RecurrentModelConfig
 from elmo.config.serialization import from_dict, to_dict
-from elmo.errors import ConfigError, FormatError
+from elmo.errors import ConfigError, FormatError, shortened
 from elmo.files import write_folder
 from elmo.formats import model_folder
 from elmo.formats.load import is_training_folder
@@ -153,10 +153,17 @@ def _read_symbols(path: Path, config: RecurrentModelConfig) -> Symbols:
 def _load_weights(network: RecurrentNetwork, path: Path) -> None:
     try:
         weights: dict[str, Tensor] = load_file(path)
-        network.load_state_dict(weights)
-    except (OSError, safetensors.SafetensorError, RuntimeError) as error:
+    except (OSError, safetensors.SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise FormatError(f"{path} is missing, incomplete or damaged: {reason}") from None
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        # The first line names only the class of the network.
+        reason = shortened(" ".join(" ".join(str(error).splitlines()[1:]).split()), 300)
+        raise FormatError(
+            f"{path} has weights of another network than {CONFIG}: {reason}"
+        ) from None
 
 
 def model_path(folder: Path) -> Path:
