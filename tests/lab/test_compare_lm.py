@@ -16,6 +16,7 @@ from elmo.config.language_models import (
 from elmo.errors import ConfigError, InputError
 from elmo.lab.compare_lm import CURVES, FIGURES, TABLE
 from elmo.lab.compare_lm import compare_lm as compare_configs
+from elmo.lab.loss_comparison import read_comparison
 from elmo.train.report import read_log
 
 
@@ -93,6 +94,21 @@ def configs(tmp_path, *names, **options):
         )
         for number, name in enumerate(names, start=1)
     }
+
+
+def test_ngram_models_are_computed_once_for_all_models(tmp_path, monkeypatch):
+    calls = []
+
+    def losses(*arguments):
+        calls.append(arguments)
+        return [2.5] * 6
+
+    monkeypatch.setattr("elmo.lab.loss_comparison.ngram_losses", losses)
+    compare_lm(grid(tmp_path, cells=("rnn", "gru"), depths=(1,), widths=(8,)))
+    assert len(calls) == 1
+    for name in ("rnn-1x8", "gru-1x8"):
+        comparison = read_comparison(tmp_path / "run" / name / "model")
+        assert comparison.ngrams == (2.5,) * 6
 
 
 def test_several_configs_are_compared_as_they_are(tmp_path):

@@ -14,9 +14,7 @@ LINES = "the cat sat on the mat\n" * 40
 def compared(tmp_path, unit, text=LINES):
     """Compare a loss of 1 nat on the held-out part of a text."""
     parts = read_training_text(small_config(tmp_path, text, symbols=SymbolConfig(unit=unit)))
-    return compare_loss(
-        parts, {"valid": TextLoss.of_part(1.0, parts.parts["valid"], parts.symbols)}
-    )
+    return compare_loss(parts, TextLoss.of_part(1.0, parts.parts["valid"], parts.symbols))
 
 
 def bits_of_rows(comparison):

@@ -22,6 +22,7 @@ from elmo.config.language_models import (
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
 from elmo.installation import install_command
+from elmo.lab.loss_comparison import baseline_losses
 from elmo.lab.network_text import widths_text
 from elmo.lab.recurrent_folder import read_model
 from elmo.lab.symbol_text import SymbolText, check_lengths, read_training_text
@@ -138,8 +139,9 @@ def compare_lm(configs: Mapping[str, LMCompareConfig]) -> CompareResult:
         with _named_errors(name):
             check_lengths(text.parts, run.config)
             model_config(run.config, text)
+    ngrams = baseline_losses(text)
     compared = CompareResult(
-        first.out, tuple(_train(name, run, text) for name, run in planned.items())
+        first.out, tuple(_train(name, run, text, ngrams) for name, run in planned.items())
     )
     _write(compared, first.symbols.unit)
     return compared
@@ -155,9 +157,9 @@ def _check_common(first: LMCompareConfig, other: LMCompareConfig, name: str) -> 
             )
 
 
-def _train(name: str, run: _PlannedRun, text: SymbolText) -> ComparedRun:
+def _train(name: str, run: _PlannedRun, text: SymbolText, ngrams: tuple[float, ...]) -> ComparedRun:
     """Train a model, unless it is finished, and return its result."""
-    result = train_on_text(run.config, text)
+    result = train_on_text(run.config, text, ngrams)
     assert result.best is not None
     network = read_model(run.config.out).network
     shape = run.config.network

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,16 +77,33 @@ def read_comparison(folder: Path) -> LossComparison | None:
         raise FormatError(f"{path} is damaged: {error}") from None
 
 
-def compare_loss(text: SymbolText, losses: Mapping[str, TextLoss]) -> LossComparison:
+def compared_part(text: SymbolText) -> str | None:
+    """Return the part on which losses are compared; None if there is no held-out text."""
+    return next((name for name in ("test", "valid") if name in text.parts), None)
+
+
+def baseline_losses(text: SymbolText) -> tuple[float, ...]:
+    """Return the losses of n-gram models of orders 1, 2, ... on the compared part of a text."""
+    name = compared_part(text)
+    if name is None:
+        return ()
+    train = text.parts["train"].ids[-MAX_NGRAM_SYMBOLS:]
+    return tuple(ngram_losses(train, text.parts[name].ids, len(text.symbols), MAX_ORDER))
+
+
+def compare_loss(
+    text: SymbolText, loss: TextLoss, ngrams: tuple[float, ...] | None = None
+) -> LossComparison:
     """Compare the loss of a model with others.
 
     Args:
         text: The text of the model.
-        losses: Losses by part. The test text is compared if it is one of them, else the validation
-            text.
+        loss: Loss on the compared part of the text.
+        ngrams: Return value of `baseline_losses`. Default: they are computed.
     """
-    name = "test" if "test" in losses else "valid"
-    part, train, loss = text.parts[name], text.parts["train"].ids, losses[name]
+    name = compared_part(text)
+    assert name is not None
+    part, train = text.parts[name], text.parts["train"].ids
     unit, notes = text.symbols.unit, []
     if loss.unknown_rate:
         notes.append(
@@ -98,7 +114,6 @@ def compare_loss(text: SymbolText, losses: Mapping[str, TextLoss]) -> LossCompar
         notes.append(
             f"The n-gram models read only the last {MAX_NGRAM_SYMBOLS:,} symbols for training."
         )
-        train = train[-MAX_NGRAM_SYMBOLS:]
     known = known_text(text.fingerprint, unit)
     label = None if known is None else known.split_name(part.fingerprint)
     return LossComparison(
@@ -108,7 +123,7 @@ def compare_loss(text: SymbolText, losses: Mapping[str, TextLoss]) -> LossCompar
         characters_per_symbol=(
             None if unit == "words" and loss.unknown_rate else loss.characters_per_symbol
         ),
-        ngrams=tuple(ngram_losses(train, part.ids, len(text.symbols), MAX_ORDER)),
+        ngrams=baseline_losses(text) if ngrams is None else ngrams,
         text_symbols=text.fingerprint.n_symbols,
         text_crc=text.fingerprint.crc,
         note="\n".join(notes),

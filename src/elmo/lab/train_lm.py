@@ -29,26 +29,41 @@ def train_lm(config: LMTrainConfig) -> LMTrainResult:
     return train_on_text(config, read_training_text(config))
 
 
-def train_on_text(config: LMTrainConfig, text: SymbolText) -> LMTrainResult:
-    """Train a recurrent language model on a text that was read with the same options."""
+def train_on_text(
+    config: LMTrainConfig, text: SymbolText, ngrams: tuple[float, ...] | None = None
+) -> LMTrainResult:
+    """Train a recurrent language model on a text.
+
+    Args:
+        config: Options of the run.
+        text: The text, which was read with the same options.
+        ngrams: Return value of `baseline_losses`. Default: they are computed.
+    """
     with interruption_note(partial(kept_after_interruption, config)):
         result = train(training_job(config, text))
-    return _compared(result, config, text) if result.step else result  # a dry run has no model
+    # A dry run has no model.
+    return _compared(result, config, text, ngrams) if result.step else result
 
 
-def _compared(result: LMTrainResult, config: LMTrainConfig, text: SymbolText) -> LMTrainResult:
+def _compared(
+    result: LMTrainResult,
+    config: LMTrainConfig,
+    text: SymbolText,
+    ngrams: tuple[float, ...] | None,
+) -> LMTrainResult:
     """Evaluate the best model on the test text, and compare its loss with others."""
     folder = Path(result.out) / MODEL
-    losses = {} if result.best is None else {"valid": result.best}
+    test = None
     if "test" in text.parts:
         model = read_model(folder, run_device(config.run))
         options = evaluation_options(config.segments)
-        losses["test"] = text_loss(model.network, model.symbols, text.parts["test"], **options)
-    if not losses:
+        test = text_loss(model.network, model.symbols, text.parts["test"], **options)
+    loss = result.best if test is None else test
+    if loss is None:
         return result
-    comparison = compare_loss(text, losses)
+    comparison = compare_loss(text, loss, ngrams)
     comparison.write(folder)
-    return dataclasses.replace(result, test=losses.get("test"), comparison=comparison.table())
+    return dataclasses.replace(result, test=test, comparison=comparison.table())
 
 
 def training_job(config: LMTrainConfig, text: SymbolText) -> RecurrentTrainingJob:
