@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from elmo.text.vocabulary import UNKNOWN
 
 # Written for unknown words in the Penn Treebank, WikiText and other benchmarks.
 BENCHMARK_UNKNOWN = "<unk>"
+Integer = TypeVar("Integer", np.int32, np.int64)
 Ids = NDArray[np.int32]
 
 N_BYTES = 256
@@ -114,7 +115,7 @@ class Symbols:
         """Return the ids of a text; see `open_ids`."""
         return self.close(self.open_ids(text).ids)
 
-    def close(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def close(self, ids: NDArray[Integer]) -> NDArray[Integer]:
         """Replace the ids of words that are not symbols by that of `<UNK>`."""
         return np.where(ids < len(self), ids, 0) if self.unit == "words" else ids
 
