@@ -1,58 +1,302 @@
-"""Tests of a connection without a network; tests of its limits are in `test_http_server.py`."""
+"""Tests of connections, most without a network; limits are also tested in `test_http_server.py`."""
 
 import asyncio
+import contextlib
 import gc
+import json
+import random
+import re
 import weakref
 
+import pytest
 import uvicorn
+from starlette.requests import ClientDisconnect, Request
 from uvicorn.server import ServerState
 
+from elmo.serve import http_protocol
 from elmo.serve.http_protocol import LimitedHttpProtocol
+
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+OVER = {"type": "http.disconnect"}
 
 
 class FakeTransport(asyncio.Transport):
+    """A transport that records what is written."""
+
+    def __init__(self, host="10.0.0.1"):
+        super().__init__({"peername": (host, 1)})
+        self.output, self.is_reading_paused, self.is_closed = b"", False, False
+        self.has_eof = False
+
     def write(self, data):
-        pass
+        assert not self.has_eof
+        self.output += data
+
+    def write_eof(self):
+        self.has_eof = True
 
     def close(self):
-        pass
+        self.is_closed = True
+
+    abort = close
 
     def is_closing(self):
-        return False
+        return self.is_closed
+
+    def get_write_buffer_size(self):
+        return 0
+
+    def pause_reading(self):
+        self.is_reading_paused = True
+
+    def resume_reading(self):
+        self.is_reading_paused = False
+
+    @property
+    def statuses(self):
+        return [int(number) for number in re.findall(rb"HTTP/1.1 (\d+) ", self.output)]
+
+
+async def send_answer(send, body=b""):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def answer(scope, receive, send):
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b""})
+    await send_answer(send)
 
 
-async def connect_and_leave():
-    """Return a reference to a connection that has answered a request and was closed."""
-    config = uvicorn.Config(answer, lifespan="off", log_config=None, access_log=False)
-    config.load()
-    state = ServerState()
-    protocol = LimitedHttpProtocol(config, state, {})
-    protocol.connection_made(FakeTransport())
-    protocol.data_received(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    while state.tasks:
-        await asyncio.sleep(0)
-    assert state.total_requests == 1
-    assert protocol.cycle.response_complete
-    protocol.connection_lost(None)
-    return weakref.ref(protocol)
+class Gate:
+    """An application whose requests wait until `event` is set, or until the client leaves."""
+
+    def __init__(self):
+        self.event, self.started, self.cancelled = asyncio.Event(), [], []
+
+    async def __call__(self, scope, receive, send):
+        self.started.append(scope["path"])
+        await Request(scope, receive).body()
+        gone = asyncio.ensure_future(receive())
+        waiting = asyncio.ensure_future(self.event.wait())
+        await asyncio.wait({gone, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if gone.done():
+            assert gone.result() == OVER
+            self.cancelled.append(scope["path"])
+            raise ClientDisconnect
+        gone.cancel()
+        await send_answer(send, b"waited")
 
 
-async def is_freed():
-    reference = await connect_and_leave()
+class Connection:
+    """A connection of an application, without a network."""
+
+    def __init__(self, app=answer, host="10.0.0.1"):
+        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
+        config.load()
+        self.state, self.transport = ServerState(), FakeTransport(host)
+        self.protocol = LimitedHttpProtocol(config, self.state, {})
+        self.protocol.connection_made(self.transport)
+
+    def send(self, data):
+        self.protocol.data_received(data)
+
+    async def finish(self):
+        """Wait until all requests that were accepted are answered."""
+        while self.state.tasks:
+            await asyncio.sleep(0)
+
+
+async def iterate():
     # The event loop may still hold a handle for one iteration.
-    for _ in range(3):
+    for _ in range(5):
         await asyncio.sleep(0)
+
+
+async def is_freed(error):
+    connection = Connection()
+    connection.send(GET)
+    await connection.finish()
+    assert connection.state.total_requests == 1
+    assert connection.protocol.cycle.response_complete
+    connection.protocol.connection_lost(error)
+    reference = weakref.ref(connection.protocol)
+    del connection
+    await iterate()
     return reference() is None
 
 
-def test_closed_connection_is_freed_without_the_garbage_collector():
+@pytest.mark.parametrize("error", [None, ConnectionResetError()])
+def test_closed_connection_is_freed_without_the_garbage_collector(error):
     gc.disable()
     try:
-        assert asyncio.run(is_freed())
+        assert asyncio.run(is_freed(error))
     finally:
         gc.enable()
+
+
+def random_request(random, number):
+    """Return the bytes of a request, and its body."""
+    body = random.choice([b"", b"\r\n\r\n", b"0\r\n\r\n", b"a\r\nb", bytes(random.randrange(99))])
+    head = b"POST /%d HTTP/1.1\r\nHost: localhost\r\n" % number
+    if random.random() < 0.3:
+        return b"\r\n" * random.randrange(2) + GET.replace(b" / ", b" /%d " % number), b""
+    if random.random() < 0.5:
+        return head + b"Content-Length: %d\r\n\r\n" % len(body) + body, body
+    cut = random.randrange(len(body) + 1)
+    chunks = [b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:cut], body[cut:]) if part]
+    trailer = random.choice([b"", b"X-Trailer: 1\r\n"])
+    head += b"Transfer-Encoding: chunked\r\n\r\n"
+    return head + b"".join(chunks) + b"0\r\n" + trailer + b"\r\n", body
+
+
+async def check_pipelined_requests(seed):
+    generator = random.Random(seed)
+    requests = [random_request(generator, number) for number in range(20)]
+    n_running = 0
+
+    async def echo(scope, receive, send):
+        nonlocal n_running
+        n_running += 1
+        assert n_running == 1
+        body = await Request(scope, receive).body()
+        for _ in range(generator.randrange(4)):
+            await asyncio.sleep(0)
+        n_running -= 1
+        record = {"path": scope["path"], "body": body.decode("latin-1")}
+        await send_answer(send, b"<" + json.dumps(record).encode() + b">")
+
+    connection = Connection(echo)
+    data = b"".join(data for data, _ in requests)
+    while data:
+        n_bytes = generator.choice([1, 2, 3, 10, 100, 1000])
+        connection.send(data[:n_bytes])
+        data = data[n_bytes:]
+        if generator.random() < 0.3:
+            await asyncio.sleep(0)
+    await connection.finish()
+    answers = [json.loads(text) for text in re.findall(rb"<(.*?)>", connection.transport.output)]
+    assert answers == [
+        {"path": f"/{number}", "body": body.decode("latin-1")}
+        for number, (_, body) in enumerate(requests)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pipelined_requests_in_pieces_are_answered_in_order_one_at_a_time(seed):
+    asyncio.run(check_pipelined_requests(seed))
+
+
+BAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n"
+
+
+@pytest.mark.parametrize("pieces", [[GET + BAD], [GET, BAD], [GET, BAD[:-5], BAD[-5:]]])
+def test_error_in_a_pipelined_request_is_answered_after_the_request_before(pieces):
+    async def check():
+        gate = Gate()
+        connection = Connection(gate)
+        for piece in pieces:
+            connection.send(piece)
+            await iterate()
+        assert connection.transport.output == b""
+        gate.event.set()
+        await connection.finish()
+        return connection.transport
+
+    transport = asyncio.run(check())
+    assert transport.statuses == [200, 400]
+    assert b"waited" in transport.output
+    assert transport.has_eof
+
+
+def test_lost_connection_cancels_the_request_before_a_pipelined_one():
+    async def check():
+        gate = Gate()
+        connection = Connection(gate)
+        connection.send(GET + GET.replace(b" / ", b" /second "))
+        await iterate()
+        assert not connection.transport.is_reading_paused  # it notices that the client leaves
+        connection.protocol.connection_lost(None)
+        await connection.finish()
+        return gate
+
+    gate = asyncio.run(check())
+    assert gate.started == gate.cancelled == ["/"]
+
+
+def test_reading_pauses_when_much_is_pipelined():
+    async def check():
+        gate = Gate()
+        connection = Connection(gate)
+        body = bytes(100_000)
+        second = b"POST /second HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+        connection.send(GET + second + body[:50_000])
+        assert not connection.transport.is_reading_paused
+        connection.send(body[50_000:])
+        assert connection.transport.is_reading_paused
+        gate.event.set()
+        await connection.finish()
+        return connection.transport
+
+    transport = asyncio.run(check())
+    assert transport.statuses == [200, 200]
+    assert not transport.is_reading_paused
+
+
+def test_data_that_takes_long_to_parse_gives_way_to_others():
+    async def count(scope, receive, send):
+        body = await Request(scope, receive).body()
+        await send_answer(send, b"%d bytes" % len(body))
+
+    async def check():
+        connection = Connection(count)
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        lines = b"\r\n" * 60_000
+        data = b"%x\r\n%s\r\n0\r\n\r\n" % (len(lines), lines)
+        connection.send(head + data)
+        assert connection.transport.is_reading_paused
+        await connection.finish()
+        return connection.transport
+
+    transport = asyncio.run(check())
+    assert b"120000 bytes" in transport.output
+    assert not transport.is_reading_paused
+
+
+@contextlib.asynccontextmanager
+async def network_server(app):
+    """Yield a function that opens a socket to an application, with small buffers."""
+    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
+    config.load()
+    loop, state = asyncio.get_running_loop(), ServerState()
+    server = await loop.create_server(
+        lambda: LimitedHttpProtocol(config, state, {}), "127.0.0.1", 0
+    )
+
+    async def connect():
+        return await asyncio.open_connection(*server.sockets[0].getsockname(), limit=2**16)
+
+    try:
+        yield connect
+    finally:
+        server.close()
+
+
+def test_client_that_leaves_while_reading_is_paused_is_noticed(monkeypatch):
+    monkeypatch.setattr(http_protocol, "CHECK_SECONDS", 0.05)
+
+    async def check():
+        gate = Gate()
+        async with network_server(gate) as connect:
+            _, writer = await connect()
+            writer.write(GET + b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
+            writer.write(bytes(100_000))
+            await writer.drain()
+            while not gate.started:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            writer.close()
+            async with asyncio.timeout(10):
+                while not gate.cancelled:
+                    await asyncio.sleep(0.01)
+            return gate
+
+    assert asyncio.run(check()).cancelled == ["/"]

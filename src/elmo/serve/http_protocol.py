@@ -1,17 +1,33 @@
 """The protocol of a connection, with limits on headers, connections and slow clients.
 
 uvicorn limits none of these: it accepts headers of any size, keeps connections with unfinished
-headers, and waits without end for clients that do not read.
+headers, and waits without end for clients that do not read. It also parses requests while an
+earlier one is being answered, and then no longer knows which of them an error or a lost connection
+is about.
 """
 
-from asyncio import BaseTransport, TimerHandle, Transport
-from typing import cast
+import select
+from asyncio import AbstractEventLoop, BaseTransport, Handle, TimerHandle, Transport
+from http import HTTPStatus
+from typing import Any, cast
 
-import orjson
+from starlette.requests import Request
+from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from elmo.serve.api_error import ApiError, error_response
 
 MAX_HEADER_BYTES = 65_536
 MAX_CONNECTIONS = 1024
+# Bytes behind a request in progress after which reading pauses.
+MAX_WAITING_BYTES = 65_536
+# Bytes that are parsed at a time, and those of a body with a known length, which is fast.
+PART_BYTES, BODY_PART_BYTES = 8192, 65_536
+# Seconds after which a connection gives way to others: many empty lines take seconds per MB.
+TURN_SECONDS = 0.001
+# Seconds between checks whether the client has left, while reading is paused.
+CHECK_SECONDS = 1.0
 # Seconds to send the headers of a request, or the rest of a body that the answer did not wait for.
 REQUEST_SECONDS = 10.0
 # Seconds in which the rest of a rejected request is read and dropped. If the connection were closed
@@ -19,54 +35,79 @@ REQUEST_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 # Bytes of a header besides its name and value.
 HEADER_SEPARATORS = 4
+# Headers, and bodies in chunks, end with an empty line.
+EMPTY_LINE = b"\r\n\r\n"
 # Seconds without reading an answer, of which at least 64 KiB are ready.
 READ_SECONDS = 30.0
-_REASONS = {
-    400: "Bad Request",
-    408: "Request Timeout",
-    431: "Request Header Fields Too Large",
-    503: "Service Unavailable",
-}
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """HTTP/1.1 connection that closes when the client exceeds a limit."""
+    """HTTP/1.1 connection that closes when the client exceeds a limit.
+
+    It parses one request at a time: what follows a request waits, unparsed, for its answer.
+    """
 
     _request_timer: TimerHandle | None = None
     _read_timer: TimerHandle | None = None
+    _check_timer: TimerHandle | None = None
+    _next_turn: Handle | None = None
     _in_headers = True
     _in_body = False
+    # Whether further requests are ignored, after an error.
+    _is_ending = False
+    # Whether everything is sent, and the connection stays open until the client has seen it.
     _is_lingering = False
     _n_header_bytes = 0
+    # Bytes of the body that are not parsed yet. For bodies in chunks, 0.
+    _n_body_bytes = 0
+    # Last bytes that were parsed; an empty line can begin in them.
+    _last_bytes = b""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: AbstractEventLoop | None = None,
+    ) -> None:
+        """Create the protocol of a connection that is not made yet.
+
+        Args:
+            config: The settings of uvicorn.
+            server_state: What uvicorn knows about all connections.
+            app_state: State of the application.
+            _loop: The event loop, a name that uvicorn prescribes.
+        """
+        super().__init__(config, server_state, app_state, _loop)
+        self._waiting_data = bytearray()
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Accept a connection if there are not too many."""
         super().connection_made(cast(Transport, transport))
         if len(self.connections) > MAX_CONNECTIONS:
-            self._close_with(503, "There are too many connections.")
+            self._send_error(_unavailable("There are too many connections."))
+            self.transport.close()
         else:
             self._start_request_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_request_timer()
+        self._stop_check_timer()
         self.resume_writing()
+        self._waiting_data.clear()
         super().connection_lost(exc)
-        # It refers to the connection. Without the cycle, both are freed at once.
+        # uvicorn leaves the timer running after an error. It refers to the connection, as the cycle
+        # does. Without them, all are freed at once.
+        self._unset_keepalive_if_required()
         self.cycle = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
-        """Parse a part of a request."""
-        if self._is_lingering or self.transport.is_closing():
+        """Parse a part of a request, or keep it until the one before it is answered."""
+        if self._is_ending or self.transport.is_closing():
             return
-        if self._in_headers:
-            self._n_header_bytes += len(data)
-            if self._request_timer is None and not self._is_answering:
-                self._start_request_timer()
-        super().data_received(data)
-        # The parser keeps an unfinished header in memory.
-        if self._in_headers and self._n_header_bytes > MAX_HEADER_BYTES:
-            self._reject_headers()
+        self._waiting_data += data
+        self._parse_waiting_data()
 
     def on_headers_complete(self) -> None:
         """Begin a request if its headers are not too long."""
@@ -77,21 +118,29 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._reject_headers()
             raise ValueError("The headers are too long.")  # ends the parser
         self._in_headers, self._in_body, self._n_header_bytes = False, True, 0
+        # The parser has checked that the length is one number.
+        self._n_body_bytes = int(dict(self.headers).get(b"content-length", 0))
         self._stop_request_timer()
         super().on_headers_complete()
         self.cycle.transport = cast(Transport, LingeringTransport(self))
 
+    def on_body(self, body: bytes) -> None:
+        """Add a part of the body to a request."""
+        self._n_body_bytes = max(0, self._n_body_bytes - len(body))
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """Complete a request; what follows are headers of the next one."""
         self._in_headers, self._in_body = True, False
+        self._n_body_bytes, self._last_bytes = 0, b""
         self._stop_request_timer()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Complete an answer. The time for what the client has begun to send is limited."""
         super().on_response_complete()
-        is_unread = self._in_body or self._n_header_bytes
-        if is_unread and not self._is_answering and not self._is_lingering:
+        self._parse_waiting_data()
+        if self._is_request_unfinished and not self._is_answering and not self._is_ending:
             self._start_request_timer()
 
     def pause_writing(self) -> None:
@@ -109,24 +158,94 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that is not HTTP."""
-        self._close_with(400, "This is not a valid HTTP/1.1 request.")
+        self._close_with(ApiError(400, "This is not a valid HTTP/1.1 request."))
+
+    def close_gently(self) -> None:
+        """Close the connection; if a request is not complete, first drop the rest of it."""
+        is_unfinished = self._is_ending or self._waiting_data or self._is_request_unfinished
+        if self.transport.is_closing() or self._is_lingering or not is_unfinished:
+            self.transport.close()
+            return
+        self._is_ending = self._is_lingering = True
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._drop_waiting_data()
+        self._stop_request_timer()
+        self._request_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     @property
     def _is_answering(self) -> bool:
         """Whether a request is being processed."""
         return self.cycle is not None and not self.cycle.response_complete
 
-    def close_gently(self) -> None:
-        """Close the connection; if a request is not complete, first drop the rest of it."""
-        is_unread = self._in_body or self._n_header_bytes
-        if self.transport.is_closing() or self._is_lingering or not is_unread:
-            self.transport.close()
-            return
-        self._is_lingering = True
-        self.transport.write_eof()
-        self.flow.resume_reading()
-        self._stop_request_timer()
-        self._request_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+    @property
+    def _is_request_unfinished(self) -> bool:
+        """Whether a part of a request is still to be received."""
+        return self._in_body or self._n_header_bytes > 0
+
+    def _parse_waiting_data(self) -> None:
+        """Parse up to the end of a request that is being processed."""
+        data, end = self._waiting_data, self.loop.time() + TURN_SECONDS
+        while self._next_turn is None and data and not self._must_wait:
+            part = bytes(data[: self._next_length()])
+            del data[: len(part)]
+            self._parse(part)
+            if self.loop.time() >= end:
+                self._next_turn = self.loop.call_soon(self._begin_turn)
+        # Reading continues if there is little, because it notices when the client leaves.
+        if len(data) >= MAX_WAITING_BYTES and self._check_timer is None:
+            self.transport.pause_reading()
+            self._check_timer = self.loop.call_later(CHECK_SECONDS, self._check_connection)
+        elif len(data) < MAX_WAITING_BYTES and self._check_timer is not None:
+            self._stop_check_timer()
+            self.transport.resume_reading()
+
+    def _begin_turn(self) -> None:
+        self._next_turn = None
+        self._parse_waiting_data()
+
+    @property
+    def _must_wait(self) -> bool:
+        """Whether nothing is to be parsed now."""
+        is_closed = self._is_ending or self.transport.is_closing()
+        return is_closed or (self._in_headers and self._is_answering)
+
+    def _next_length(self) -> int:
+        """Return the number of bytes to parse at a time, which end where the request may end."""
+        if self._in_body and self._n_body_bytes:
+            return min(self._n_body_bytes, BODY_PART_BYTES)
+        data = self._last_bytes + self._waiting_data[:PART_BYTES]
+        end = data.find(EMPTY_LINE)
+        return (end + len(EMPTY_LINE) if end >= 0 else len(data)) - len(self._last_bytes)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse a part of a request."""
+        n_kept = len(EMPTY_LINE) - 1
+        self._last_bytes = (self._last_bytes + data[-n_kept:])[-n_kept:]
+        if self._in_headers:
+            self._n_header_bytes += len(data)
+            if self._request_timer is None:
+                self._start_request_timer()
+        super().data_received(data)
+        # The parser keeps an unfinished header in memory.
+        if self._in_headers and self._n_header_bytes > MAX_HEADER_BYTES:
+            self._reject_headers()
+
+    def _drop_waiting_data(self) -> None:
+        self._waiting_data.clear()
+        if self._check_timer is not None:
+            self._stop_check_timer()
+            self.transport.resume_reading()
+
+    def _check_connection(self) -> None:
+        """Close the connection if the client has left, which nothing notices without reading."""
+        self._check_timer = self.loop.call_later(CHECK_SECONDS, self._check_connection)
+        if hasattr(select, "poll"):
+            poll = select.poll()
+            # Linux reports that the client has closed its end, other systems only errors.
+            poll.register(self.transport.get_extra_info("socket"), getattr(select, "POLLRDHUP", 0))
+            if poll.poll(0):
+                self.transport.abort()
 
     def _start_request_timer(self) -> None:
         self._stop_request_timer()
@@ -137,36 +256,52 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._request_timer.cancel()
             self._request_timer = None
 
+    def _stop_check_timer(self) -> None:
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+            self._check_timer = None
+
     def _end_request(self) -> None:
         if self._in_headers and self._n_header_bytes:
-            self._close_with(408, f"The headers took more than {REQUEST_SECONDS:.0f} seconds.")
+            text = f"The headers took more than {REQUEST_SECONDS:.0f} seconds."
+            self._close_with(ApiError(408, text))
         else:
             self.transport.close()
 
     def _reject_headers(self) -> None:
-        self._close_with(431, f"The headers are longer than {MAX_HEADER_BYTES:,} bytes.")
+        text = f"The headers are longer than {MAX_HEADER_BYTES:,} bytes."
+        self._close_with(ApiError(431, text))
 
-    def _close_with(self, status: int, message: str) -> None:
+    def _close_with(self, error: ApiError) -> None:
         """Send an error that no handler knows of, and close the connection.
 
-        If an earlier request is being answered, the connection is closed after this answer.
+        If a request is being answered already, the connection is closed after this answer.
         """
-        if self.transport.is_closing() or self._is_lingering:
+        if self._is_ending or self.transport.is_closing():
             return
+        self._is_ending = True
         if self._is_answering:
-            if not self._in_body or self.cycle.response_started:
-                self._is_lingering, self.cycle.keep_alive = True, False
+            if self.cycle.response_started or not self._in_body:
+                self.cycle.keep_alive = False
+                self._drop_waiting_data()
                 return
             # The handler, which waits for the body, is to end.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        body = orjson.dumps({"error": {"message": message, "type": "invalid_request_error"}})
-        head = (
-            f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode("ascii") + body)
+        self._send_error(error)
         self.close_gently()
+
+    def _send_error(self, error: ApiError) -> None:
+        answer = error_response(Request({"type": "http", "headers": []}), error)
+        answer.headers["connection"] = "close"
+        lines = [b"%s: %s\r\n" % header for header in answer.raw_headers]
+        reason = HTTPStatus(error.status).phrase
+        start = f"HTTP/1.1 {error.status} {reason}\r\n".encode("ascii")
+        self.transport.write(b"".join([start, *lines, b"\r\n", answer.body]))
+
+
+def _unavailable(message: str) -> ApiError:
+    return ApiError(503, message, {"retry-after": "1"})
 
 
 class LingeringTransport:
