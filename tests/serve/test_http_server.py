@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import re
+import signal
 import socket
 import threading
 import time
@@ -46,6 +47,13 @@ def is_answering(server):
     with connect(server) as connection:
         connection.request("POST", "/embed", BODY, HEADERS)
         return connection.getresponse().status == 200
+
+
+def metric(server, name):
+    with connect(server) as connection:
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+    return float(re.search(rf"^{name} (.*)$", text, re.MULTILINE)[1])
 
 
 def test_requests_on_one_connection_are_answered(server):
@@ -190,6 +198,33 @@ def test_no_accepted_request_is_lost_by_sigterm_under_load(tmp_path):
     assert len(accepted) == statuses.count(200) >= 50
     assert set(statuses) <= {200, 503}
     assert {record["status"] for record in server.records()} <= {200, 503}
+    assert not [line for line in server.errors if "Traceback" in line]
+
+
+def test_second_signal_answers_accepted_requests_with_503(tmp_path):
+    body = json.dumps({"sentences": [[f"word{number}" for number in range(1000)]] * 16})
+    with running_server(tmp_path, "--queue-words", "1000000") as server:
+        with contextlib.ExitStack() as stack:
+            connections = [stack.enter_context(connect(server)) for _ in range(20)]
+            for connection in connections:
+                connection.request("POST", "/embed", body, HEADERS)
+            deadline = time.monotonic() + 10
+            while metric(server, "elmo_queued_requests") < 10:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            server.stop()
+            answers = []
+            for connection in connections:
+                # An answer that had begun is incomplete.
+                with contextlib.suppress(http.client.IncompleteRead, ConnectionError):
+                    answer = connection.getresponse()
+                    answers.append((answer.status, answer.read()))
+    texts = [json.loads(text)["error"]["message"] for status, text in answers if status == 503]
+    assert texts
+    assert set(texts) == {"The server is shutting down."}
+    assert {record["status"] for record in server.records() if "words" in record} <= {200, 499, 503}
     assert not [line for line in server.errors if "Traceback" in line]
 
 

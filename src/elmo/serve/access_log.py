@@ -62,7 +62,8 @@ class AccessLog:
         except ClientDisconnect:
             status = CANCELLED
         except asyncio.CancelledError:
-            status = CANCELLED
+            # The server stops at once. The connection answers if nothing was sent yet.
+            status = CANCELLED if status is not None else 503
             raise
         except Exception:
             logger.exception("Request %s failed.", facts.id)

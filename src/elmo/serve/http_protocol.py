@@ -6,14 +6,16 @@ earlier one is being answered, and then no longer knows which of them an error o
 is about.
 """
 
+import asyncio
 import select
 from asyncio import AbstractEventLoop, BaseTransport, Handle, TimerHandle, Transport
 from http import HTTPStatus
 from typing import Any, cast
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from elmo.serve.api_error import ApiError, error_response
@@ -79,6 +81,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             _loop: The event loop, a name that uvicorn prescribes.
         """
         super().__init__(config, server_state, app_state, _loop)
+        self.app = self._run_app
         self._waiting_data = bytearray()
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -98,9 +101,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._waiting_data.clear()
         super().connection_lost(exc)
         # uvicorn leaves the timer running after an error. It refers to the connection, as the cycle
-        # does. Without them, all are freed at once.
+        # and the application do. Without them, all are freed at once.
         self._unset_keepalive_if_required()
         self.cycle = None  # type: ignore[assignment]
+        self.app = None
 
     def data_received(self, data: bytes) -> None:
         """Parse a part of a request, or keep it until the one before it is answered."""
@@ -182,6 +186,34 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def _is_request_unfinished(self) -> bool:
         """Whether a part of a request is still to be received."""
         return self._in_body or self._n_header_bytes > 0
+
+    async def _run_app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application until it has answered, the client leaves, or the server stops."""
+        # `receive` is a method of the cycle. If the client has left already, `self.cycle` is None.
+        cycle: RequestResponseCycle = cast(Any, receive).__self__
+
+        async def send_unless_gone(message: Message) -> None:
+            await send(cast(Any, message))
+            # uvicorn drops what it can no longer send. The rest of the answer is not computed.
+            is_lost = self.transport.is_closing() and not cycle.response_complete
+            if cycle.disconnected or is_lost:
+                cycle.disconnected = True
+                raise ClientDisconnect
+
+        try:
+            await self.config.loaded_app(scope, receive, send_unless_gone)
+        except ClientDisconnect:
+            pass
+        except asyncio.CancelledError:
+            # The server stops at once. uvicorn would log it as an error of the application.
+            if cycle.disconnected or cycle.response_complete:
+                return
+            cycle.disconnected = True
+            if cycle.response_started:
+                self.transport.abort()
+            else:
+                self._send_error(_unavailable("The server is shutting down."))
+                self.close_gently()
 
     def _parse_waiting_data(self) -> None:
         """Parse up to the end of a request that is being processed."""
