@@ -13,7 +13,7 @@ import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from uvicorn.server import ServerState
 
-from elmo.serve import http_protocol
+from elmo.serve import http_protocol, read_timer
 from elmo.serve.http_protocol import LimitedHttpProtocol
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -342,6 +342,36 @@ async def network_server(app):
         yield connect
     finally:
         server.close()
+
+
+@pytest.mark.parametrize(("bytes_per_second", "is_complete"), [(2**21, True), (0, False)])
+def test_only_clients_that_stop_reading_are_disconnected(
+    monkeypatch, bytes_per_second, is_complete
+):
+    monkeypatch.setattr(read_timer, "READ_SECONDS", 1.0)
+    body = bytes(2**23)
+
+    async def check():
+        async def long_answer(scope, receive, send):
+            with contextlib.suppress(ClientDisconnect):
+                await send_answer(send, body)
+
+        async with network_server(long_answer) as connect:
+            reader, writer = await connect()
+            writer.write(GET)
+            n_read, pause = 0, 0.05
+            if not bytes_per_second:
+                await asyncio.sleep(3)
+            while data := await reader.read(int(bytes_per_second * pause) or 2**20):
+                n_read += len(data)
+                if n_read > len(body):
+                    break
+                if bytes_per_second:
+                    await asyncio.sleep(pause)
+            writer.close()
+            return n_read
+
+    assert (asyncio.run(check()) > len(body)) == is_complete
 
 
 def test_client_that_leaves_while_reading_is_paused_is_noticed(monkeypatch):

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from elmo.serve.api_error import ApiError, error_response
+from elmo.serve.read_timer import ReadTimer
 
 MAX_HEADER_BYTES = 65_536
 MAX_CONNECTIONS = 1024
@@ -39,8 +40,6 @@ LINGER_SECONDS = 2.0
 HEADER_SEPARATORS = 4
 # Headers, and bodies in chunks, end with an empty line.
 EMPTY_LINE = b"\r\n\r\n"
-# Seconds without reading an answer, of which at least 64 KiB are ready.
-READ_SECONDS = 30.0
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
@@ -50,7 +49,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     """
 
     _request_timer: TimerHandle | None = None
-    _read_timer: TimerHandle | None = None
+    _read_timer: ReadTimer
     _check_timer: TimerHandle | None = None
     _next_turn: Handle | None = None
     _in_headers = True
@@ -87,9 +86,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Accept a connection if there are not too many."""
         super().connection_made(cast(Transport, transport))
+        self._read_timer = ReadTimer(self.loop, self.transport)
         if len(self.connections) > MAX_CONNECTIONS:
             self._send_error(_unavailable("There are too many connections."))
-            self.transport.close()
+            self._close()
         else:
             self._start_request_timer()
 
@@ -97,7 +97,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         """Forget the connection."""
         self._stop_request_timer()
         self._stop_check_timer()
-        self.resume_writing()
+        self._read_timer.stop()
         self._waiting_data.clear()
         super().connection_lost(exc)
         # uvicorn leaves the timer running after an error. It refers to the connection, as the cycle
@@ -148,34 +148,36 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._start_request_timer()
 
     def pause_writing(self) -> None:
-        """Limit the time in which the client does not read."""
+        """Limit the time in which the client does not read, while much of an answer is ready."""
         super().pause_writing()
-        if self._read_timer is None:
-            self._read_timer = self.loop.call_later(READ_SECONDS, self.transport.abort)
+        self._read_timer.start()
 
     def resume_writing(self) -> None:
         """Continue to send."""
-        if self._read_timer is not None:
-            self._read_timer.cancel()
-            self._read_timer = None
+        if not self.transport.is_closing():
+            self._read_timer.stop()
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that is not HTTP."""
         self._close_with(ApiError(400, "This is not a valid HTTP/1.1 request."))
 
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that was not used for a while."""
+        self._close()
+
     def close_gently(self) -> None:
         """Close the connection; if a request is not complete, first drop the rest of it."""
         is_unfinished = self._is_ending or self._waiting_data or self._is_request_unfinished
         if self.transport.is_closing() or self._is_lingering or not is_unfinished:
-            self.transport.close()
+            self._close()
             return
         self._is_ending = self._is_lingering = True
         self.transport.write_eof()
         self.flow.resume_reading()
         self._drop_waiting_data()
         self._stop_request_timer()
-        self._request_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        self._request_timer = self.loop.call_later(LINGER_SECONDS, self._close)
 
     @property
     def _is_answering(self) -> bool:
@@ -298,11 +300,17 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             text = f"The headers took more than {REQUEST_SECONDS:.0f} seconds."
             self._close_with(ApiError(408, text))
         else:
-            self.transport.close()
+            self._close()
 
     def _reject_headers(self) -> None:
         text = f"The headers are longer than {MAX_HEADER_BYTES:,} bytes."
         self._close_with(ApiError(431, text))
+
+    def _close(self) -> None:
+        """Close the connection when the client has read what was sent."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._read_timer.start()
 
     def _close_with(self, error: ApiError) -> None:
         """Send an error that no handler knows of, and close the connection.
