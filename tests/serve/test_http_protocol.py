@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from uvicorn.server import ServerState
 
 from elmo.serve import http_protocol, read_timer
+from elmo.serve.fair_limit import FairLimit
 from elmo.serve.http_protocol import LimitedHttpProtocol
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -89,11 +90,11 @@ class Gate:
 class Connection:
     """A connection of an application, without a network."""
 
-    def __init__(self, app=answer, host="10.0.0.1"):
+    def __init__(self, app=answer, host="10.0.0.1", limit=None):
         config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
         config.load()
         self.state, self.transport = ServerState(), FakeTransport(host)
-        self.protocol = LimitedHttpProtocol(config, self.state, {})
+        self.protocol = LimitedHttpProtocol(config, self.state, {}, connection_limit=limit)
         self.protocol.connection_made(self.transport)
 
     def send(self, data):
@@ -323,6 +324,25 @@ def test_answer_is_not_computed_after_the_connection_is_lost(caplog):
     asyncio.run(check())
     assert n_parts < 5
     assert caplog.records == []
+
+
+def test_connections_of_one_host_leave_room_for_others():
+    async def check():
+        limit = FairLimit(32)
+        first = [Connection(host="10.0.0.1", limit=limit) for _ in range(40)]
+        accepted = [connection for connection in first if not connection.transport.is_closed]
+        others = [Connection(host="10.0.0.2", limit=limit) for _ in range(3)]
+        for connection in [*accepted, others[0]]:
+            connection.protocol.connection_lost(None)
+        assert limit.n_held == 1
+        return len(accepted), first, others
+
+    n_accepted, first, others = asyncio.run(check())
+    assert n_accepted == 32
+    assert first[-1].transport.statuses == [503]
+    assert b'"type":"unavailable_error"' in first[-1].transport.output
+    # A host with at most a sixteenth of the limit may exceed it.
+    assert [connection.transport.statuses for connection in others] == [[], [], [503]]
 
 
 @contextlib.asynccontextmanager

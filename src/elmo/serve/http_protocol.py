@@ -19,10 +19,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from elmo.serve.api_error import ApiError, error_response
+from elmo.serve.fair_limit import FairLimit
 from elmo.serve.read_timer import ReadTimer
 
 MAX_HEADER_BYTES = 65_536
-MAX_CONNECTIONS = 1024
 # Bytes behind a request in progress after which reading pauses.
 MAX_WAITING_BYTES = 65_536
 # Bytes that are parsed at a time, and those of a body with a known length, which is fast.
@@ -58,6 +58,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     _is_ending = False
     # Whether everything is sent, and the connection stays open until the client has seen it.
     _is_lingering = False
+    _is_counted = False
     _n_header_bytes = 0
     # Bytes of the body that are not parsed yet. For bodies in chunks, 0.
     _n_body_bytes = 0
@@ -70,6 +71,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: AbstractEventLoop | None = None,
+        *,
+        connection_limit: FairLimit | None = None,
     ) -> None:
         """Create the protocol of a connection that is not made yet.
 
@@ -78,23 +81,30 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             server_state: What uvicorn knows about all connections.
             app_state: State of the application.
             _loop: The event loop, a name that uvicorn prescribes.
+            connection_limit: Limit on all connections of the server. Default: none.
         """
         super().__init__(config, server_state, app_state, _loop)
         self.app = self._run_app
+        self._connection_limit = connection_limit
         self._waiting_data = bytearray()
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Accept a connection if there are not too many."""
         super().connection_made(cast(Transport, transport))
         self._read_timer = ReadTimer(self.loop, self.transport)
-        if len(self.connections) > MAX_CONNECTIONS:
-            self._send_error(_unavailable("There are too many connections."))
-            self._close()
-        else:
-            self._start_request_timer()
+        limit, host = self._connection_limit, self._host
+        if limit is not None:
+            if not limit.has_room(host):
+                self._send_error(_unavailable("There are too many connections."))
+                return self._close()
+            limit.add(host)
+            self._is_counted = True
+        self._start_request_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
+        if self._is_counted and self._connection_limit is not None:
+            self._connection_limit.release(self._host)
         self._stop_request_timer()
         self._stop_check_timer()
         self._read_timer.stop()
@@ -178,6 +188,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._drop_waiting_data()
         self._stop_request_timer()
         self._request_timer = self.loop.call_later(LINGER_SECONDS, self._close)
+
+    @property
+    def _host(self) -> str:
+        """Address of the peer."""
+        return self.client[0] if self.client else ""
 
     @property
     def _is_answering(self) -> bool:

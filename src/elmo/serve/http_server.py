@@ -7,7 +7,9 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 from types import FrameType
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -15,7 +17,8 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from elmo.config.serve import ServeConfig
 from elmo.errors import ConfigError
-from elmo.serve.http_protocol import MAX_CONNECTIONS, LimitedHttpProtocol
+from elmo.serve.connection_limit import MAX_CONNECTIONS, connection_limit
+from elmo.serve.http_protocol import LimitedHttpProtocol
 from elmo.serve.server_state import ServerState
 
 logger = logging.getLogger(__name__)
@@ -45,7 +48,10 @@ class HttpServer(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http=LimitedHttpProtocol,
+                http=cast(
+                    type[LimitedHttpProtocol],
+                    partial(LimitedHttpProtocol, connection_limit=connection_limit()),
+                ),
                 ws="none",
                 lifespan="off",
                 access_log=False,
