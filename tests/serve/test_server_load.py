@@ -19,6 +19,7 @@ from elmo.semantics.substitutes import SubstituteQuery
 from elmo.serve import endpoint
 from elmo.serve.api_call import ApiCall
 from elmo.serve.fair_queue import QueueFull
+from elmo.serve.held_memory import HeldMemory
 from elmo.serve.loaded_model import LoadedModel
 from elmo.serve.model_table import LoadFailed
 from elmo.serve.operations import EmbedWords, FindSubstitutes, ScoreWords
@@ -114,7 +115,7 @@ def test_request_that_never_fits_into_the_queue_is_answered_with_422():
 
 def test_memory_of_answers_is_limited_and_released():
     with ServerApp() as server:
-        server.state.memory.limit = 3000
+        server.state.memory = HeldMemory(3000)
         busy = Busy(server)
         waiting = InBackground(server, sentences=[["a"] * 30])  # 1,920 bytes of vectors
         wait_for(lambda: server.state.memory.n_bytes > 1900)
@@ -123,6 +124,26 @@ def test_memory_of_answers_is_limited_and_released():
         assert waiting.result().status_code == 200
         wait_for(lambda: server.state.memory.n_bytes == 0)
         assert server.state.n_active == 0
+
+
+def test_memory_of_long_answers_is_limited():
+    with ServerApp() as server:
+        sentences = [["the", "cat"]] * 200
+        answer = server.ask("/similarity", sentences=sentences)
+        assert len(answer["cosines"]) == 200
+        # Room for the body and the vectors, but not for 200 * 200 numbers.
+        server.state.memory = HeldMemory(100_000)
+        assert "too much memory" in server.error("/similarity", 429, sentences=sentences)
+        assert server.ask("/similarity", sentences=sentences[:10])["cosines"]
+        assert server.state.memory.n_bytes == 0
+
+
+def test_memory_of_substitutes_is_reserved_before_they_are_computed():
+    with ServerApp() as server:
+        server.state.memory = HeldMemory(100_000)
+        fields = {"sentence": ["the"] * 10, "n": 100}
+        assert "too much memory" in server.error("/substitutes", 429, **fields)
+        assert server.ask("/substitutes", **fields | {"n": 5})["positions"]
 
 
 def test_stopping_server_answers_accepted_requests_and_rejects_others():

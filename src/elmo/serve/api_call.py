@@ -150,6 +150,7 @@ class ApiCall:
         if not items:
             return []
         queued = QueuedRequest(operation, items, self.facts.host)
+        self._held.add(sum(map(operation.n_result_bytes, items)))
         if queued.n_words > self.config.queue_words:
             limit = self.config.queue_words // operation.position_cost
             n_positions = sum(map(operation.n_positions, items))

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo.serve.api_call import ApiCall, full, stopping
 from elmo.serve.api_error import ApiError, error_response
+from elmo.serve.limited_send import LimitedSend
 from elmo.serve.request_facts import request_facts
 from elmo.serve.server_state import ServerState
 
@@ -75,9 +76,14 @@ class EndpointApp:
         state.n_active += self._endpoint.is_limited
         state.computed.add(facts.host, is_computed)
         try:
-            with state.memory.reserve() as held:
+            with state.memory.reserve(facts.host) as held:
                 answer = await self._answer(ApiCall(request, state, held, self._allowed))
-                await answer(scope, receive, send)
+                if not self._endpoint.is_limited:
+                    return await answer(scope, receive, send)
+                try:
+                    await answer(scope, receive, LimitedSend(send, held))
+                except ApiError as error_of_answer:
+                    await error_response(request, error_of_answer)(scope, receive, send)
         finally:
             state.n_active -= self._endpoint.is_limited
             state.computed.release(facts.host, is_computed)

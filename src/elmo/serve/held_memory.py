@@ -1,39 +1,72 @@
 """Memory that bodies and answers of requests in progress need, with a limit for all of them."""
 
 from elmo.serve.api_error import ApiError
+from elmo.serve.fair_limit import FairLimit
 
 
 class HeldMemory:
-    """Number of bytes that are held for all requests."""
+    """Number of bytes that are held for all requests.
+
+    Attributes:
+        n_freed: Number of bytes that were released, or rejected, since the start.
+    """
 
     def __init__(self, limit: int) -> None:
-        """Begin with nothing held; `limit` is in bytes."""
-        self.limit, self.n_bytes = limit, 0
+        """Begin with nothing held; `limit` is in bytes, a `FairLimit`."""
+        self._limit = FairLimit(limit)
+        self.n_freed = 0
 
-    def reserve(self) -> "MemoryReservation":
-        """Return the reservation of a request, which is empty at first."""
-        return MemoryReservation(self)
+    @property
+    def n_bytes(self) -> int:
+        """Number of bytes that are held now."""
+        return self._limit.n_held
+
+    def has_room(self, host: str, n_bytes: int) -> bool:
+        """Return whether a host may hold so many bytes more."""
+        return self._limit.has_room(host, n_bytes)
+
+    def add(self, host: str, n_bytes: int) -> None:
+        """Hold bytes for a host."""
+        self._limit.add(host, n_bytes)
+
+    def release(self, host: str, n_bytes: int) -> None:
+        """Release bytes that are held for a host."""
+        self._limit.release(host, n_bytes)
+        self.n_freed += n_bytes
+
+    def reserve(self, host: str) -> "MemoryReservation":
+        """Return the reservation for a request of a host, which is empty at first."""
+        return MemoryReservation(self, host)
 
 
 class MemoryReservation:
     """Bytes that are held for one request, a context manager that releases them."""
 
-    def __init__(self, memory: HeldMemory) -> None:
+    def __init__(self, memory: HeldMemory, host: str) -> None:
         """Hold nothing yet."""
-        self._memory, self._n_bytes = memory, 0
+        self._memory, self._host, self._n_bytes = memory, host, 0
 
     def add(self, n_bytes: int) -> None:
         """Hold more bytes, or raise `ApiError` if there are too many for all requests."""
-        if self._memory.n_bytes + n_bytes > self._memory.limit:
+        if n_bytes and not self._memory.has_room(self._host, n_bytes):
+            self._memory.n_freed += n_bytes
             raise ApiError(
                 429, "The requests in progress need too much memory.", {"retry-after": "1"}
             )
-        self._memory.n_bytes += n_bytes
+        self.add_beyond_limit(n_bytes)
+
+    def add_beyond_limit(self, n_bytes: int) -> None:
+        """Hold more bytes for an answer that has already begun."""
+        self._memory.add(self._host, n_bytes)
         self._n_bytes += n_bytes
+
+    def release(self, n_bytes: int) -> None:
+        """Release a part of the bytes."""
+        self._memory.release(self._host, n_bytes)
+        self._n_bytes -= n_bytes
 
     def __enter__(self) -> "MemoryReservation":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._memory.n_bytes -= self._n_bytes
-        self._n_bytes = 0
+        self.release(self._n_bytes)

@@ -16,6 +16,9 @@ from elmo.serve.queued_request import Item, Operation, Result
 from elmo.tasks.core.example import Example
 from elmo.tasks.core.task import Record
 
+# Memory of a `Substitute`, with its probability.
+SUBSTITUTE_BYTES = 128
+
 
 @dataclass(frozen=True)
 class ModelOperation(Operation[Item, Result]):
@@ -79,6 +82,10 @@ class FindSubstitutes(SoftmaxOperation[SubstituteQuery, list[list[Substitute]]])
     def n_positions(self, item: SubstituteQuery) -> int:
         """Return the number of positions of the sentence."""
         return len(item.words) + N_BOUNDARIES
+
+    def n_result_bytes(self, item: SubstituteQuery) -> int:
+        """Return the memory of the substitutes of a sentence."""
+        return len(item.positions) * item.n * SUBSTITUTE_BYTES
 
     def run(self, items: Sequence[SubstituteQuery]) -> list[list[list[Substitute]]]:
         """Return the substitutes at each position of each sentence."""

@@ -33,6 +33,10 @@ class Operation(ABC, Generic[Item, Result]):
         """Return the cost of an item, in positions of word vectors."""
         return self.n_positions(item) * self.position_cost
 
+    def n_result_bytes(self, item: Item) -> int:
+        """Return the number of bytes of the result of an item; 0 if it needs little memory."""
+        return 0
+
     @abstractmethod
     def run(self, items: Sequence[Item]) -> Sequence[Result]:
         """Return the result of each item."""
