@@ -1,5 +1,6 @@
 """The HTTP server: starts, and stops without losing accepted requests."""
 
+import asyncio
 import contextlib
 import gc
 import logging
@@ -19,6 +20,7 @@ from elmo.config.serve import ServeConfig
 from elmo.errors import ConfigError
 from elmo.serve.connection_limit import MAX_CONNECTIONS, connection_limit
 from elmo.serve.http_protocol import LimitedHttpProtocol
+from elmo.serve.memory_trimmer import MemoryTrimmer
 from elmo.serve.server_state import ServerState
 
 logger = logging.getLogger(__name__)
@@ -63,7 +65,7 @@ class HttpServer(uvicorn.Server):
                 timeout_graceful_shutdown=CLOSING_SECONDS,
             )
         )
-        self._state = state
+        self._state, self._trimmer = state, MemoryTrimmer()
         self._stop_until = 0.0
         self.load_error: BaseException | None = None
         self.n_unfinished = 0
@@ -115,7 +117,10 @@ class HttpServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def on_tick(self, counter: int) -> bool:
-        """Return whether to stop; called ten times per second."""
+        """Return whether to stop; called ten times per second. Also returns freed memory."""
+        is_idle = not self._state.n_active
+        if self._trimmer.is_due(self._state.memory.n_freed, is_idle=is_idle):
+            await asyncio.to_thread(self._trimmer.trim)
         if self._state.is_stopping:
             n_active = self._state.n_active
             if n_active and time.monotonic() >= self._stop_until:
