@@ -69,7 +69,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self,
         config: Config,
         server_state: ServerState,
-        app_state: dict[str, Any],
+        app_state: dict[str, object],
         _loop: AbstractEventLoop | None = None,
         *,
         connection_limit: FairLimit | None = None,

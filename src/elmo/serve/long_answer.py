@@ -8,12 +8,12 @@ from typing import TypeVar
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from elmo.serve.limited_send import PART_BYTES
+
 Item = TypeVar("Item")
 Part = bytes | memoryview
 
 JSON = "application/json"
-# Parts are joined up to this size: sending one takes as long as copying about as many bytes.
-PART_BYTES = 2**18
 # Seconds after which a turn ends. A single part must not take much longer.
 TURN_SECONDS = 0.002
 
@@ -62,7 +62,7 @@ class LongAnswer:
         self._media_type, self._n_bytes = media_type, n_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer."""
+        """Send the answer. Small parts are joined, since each takes a system call."""
         joined: list[Part] = []
         size, is_started = 0, False
         async for part in self._turns.each(self._parts):

@@ -11,7 +11,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from elmo.serve.long_answer import PART_BYTES, AnswerTurns, LongAnswer, record_parts
+from elmo.serve.limited_send import PART_BYTES
+from elmo.serve.long_answer import AnswerTurns, LongAnswer, record_parts
 
 VectorFormat = Literal["json", "base64"]
 Vectors = NDArray[np.float32]
