@@ -108,6 +108,24 @@ def test_answer_without_memory_is_not_begun():
     asyncio.run(check_missing_memory())
 
 
+async def check_reserved_memory(more_body):
+    memory, client = HeldMemory(200_000), Client()
+    await client.read(100)
+    with memory.reserve("host") as held:
+        held.add(150_000)
+        send = LimitedSend(client.send, held)
+        await send(START)
+        await send(body(bytes(190_000), more_body=more_body))
+        assert memory.n_bytes == 150_000
+    assert len(client.content) == 190_000
+    assert memory.n_bytes == 0
+
+
+@pytest.mark.parametrize("more_body", [False, True])
+def test_answer_is_sent_if_the_memory_of_its_results_is_reserved(more_body):
+    asyncio.run(check_reserved_memory(more_body))
+
+
 def test_memory_of_one_host_leaves_room_for_others():
     memory = HeldMemory(1600)
     with memory.reserve("large") as large, memory.reserve("small") as small:

@@ -40,11 +40,15 @@ class HeldMemory:
 
 
 class MemoryReservation:
-    """Bytes that are held for one request, a context manager that releases them."""
+    """Bytes that are held for one request, a context manager that releases them.
+
+    Attributes:
+        n_bytes: Number of bytes that are held.
+    """
 
     def __init__(self, memory: HeldMemory, host: str) -> None:
         """Hold nothing yet."""
-        self._memory, self._host, self._n_bytes = memory, host, 0
+        self._memory, self._host, self.n_bytes = memory, host, 0
 
     def add(self, n_bytes: int) -> None:
         """Hold more bytes, or raise `ApiError` if there are too many for all requests."""
@@ -58,15 +62,15 @@ class MemoryReservation:
     def add_beyond_limit(self, n_bytes: int) -> None:
         """Hold more bytes for an answer that has already begun."""
         self._memory.add(self._host, n_bytes)
-        self._n_bytes += n_bytes
+        self.n_bytes += n_bytes
 
     def release(self, n_bytes: int) -> None:
         """Release a part of the bytes."""
         self._memory.release(self._host, n_bytes)
-        self._n_bytes -= n_bytes
+        self.n_bytes -= n_bytes
 
     def __enter__(self) -> "MemoryReservation":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.release(self._n_bytes)
+        self.release(self.n_bytes)
