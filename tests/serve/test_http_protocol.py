@@ -208,6 +208,110 @@ def test_error_in_a_pipelined_request_is_answered_after_the_request_before(piece
     assert transport.has_eof
 
 
+CHUNKED = (
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+)
+
+
+@pytest.mark.parametrize("piece", [b"a:b\r\n", b"a: " + b"b" * 8000 + b"\r\n", b"c" * 5000])
+def test_trailers_are_dropped_and_limited(piece):
+    async def check():
+        gate = Gate()
+        connection = Connection(gate)
+        connection.send(CHUNKED)
+        for _ in range(80_000 // len(piece)):
+            connection.send(piece)
+            assert len(connection.protocol.headers) == 2
+        await connection.finish()
+        return connection.transport
+
+    transport = asyncio.run(check())
+    assert transport.statuses == [431]
+    assert transport.has_eof
+
+
+def test_trailers_end_a_request():
+    async def check():
+        connection = Connection()
+        connection.send(CHUNKED + b"a: b\r\n\r\n" + GET)
+        await connection.finish()
+        return connection.transport
+
+    assert asyncio.run(check()).statuses == [200, 200]
+
+
+def test_connection_whose_body_ends_after_the_answer_has_a_time_limit():
+    async def check():
+        connection = Connection()
+        connection.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n")
+        await connection.finish()
+        connection.send(b"hello")
+        timer = connection.protocol.timeout_keep_alive_task
+        assert timer is not None
+        assert not timer.cancelled()
+        connection.protocol.timeout_keep_alive_handler()
+        return connection.transport
+
+    transport = asyncio.run(check())
+    assert transport.statuses == [200]
+    assert transport.is_closed
+
+
+@pytest.mark.parametrize(
+    "length", [b"Content-Length: %d\r\n\r\n" % len(GET), b"Transfer-Encoding: chunked\r\n\r\n5\r\n"]
+)
+def test_body_of_a_request_with_upgrade_is_not_a_request(length):
+    async def check():
+        gate = Gate()
+        connection = Connection(gate)
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: h2c\r\n"
+        connection.send(head + length + GET)
+        await connection.finish()
+        return gate, connection.transport
+
+    gate, transport = asyncio.run(check())
+    assert gate.started == []
+    assert transport.statuses == [400]
+
+
+def test_upgrade_without_a_body_is_ignored():
+    async def check():
+        connection = Connection()
+        connection.send(GET[:-2] + b"Connection: upgrade\r\nUpgrade: h2c\r\n\r\n" + GET)
+        await connection.finish()
+        return connection.transport
+
+    assert asyncio.run(check()).statuses == [200, 200]
+
+
+def test_connection_that_is_reset_before_an_error_is_closed():
+    async def check():
+        connection = Connection()
+
+        def write_eof():
+            raise OSError("Transport endpoint is not connected")
+
+        connection.transport.write_eof = write_eof
+        connection.send(BAD)
+        return connection.transport
+
+    transport = asyncio.run(check())
+    assert transport.statuses == [400]
+    assert transport.is_closed
+
+
+def test_empty_lines_between_requests_are_ignored():
+    async def check():
+        connection = Connection()
+        for data in (b"\r\n", b"\r", b"\n" + GET + b"\r\n\r\n" + GET, b"\r\n"):
+            connection.send(data)
+        await connection.finish()
+        assert not connection.protocol._is_request_unfinished
+        return connection.transport
+
+    assert asyncio.run(check()).statuses == [200, 200]
+
+
 def test_lost_connection_cancels_the_request_before_a_pipelined_one():
     async def check():
         gate = Gate()

@@ -38,8 +38,9 @@ REQUEST_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 # Bytes of a header besides its name and value.
 HEADER_SEPARATORS = 4
+LINE_BREAKS = b"\r\n"
 # Headers, and bodies in chunks, end with an empty line.
-EMPTY_LINE = b"\r\n\r\n"
+EMPTY_LINE = LINE_BREAKS + LINE_BREAKS
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
@@ -62,6 +63,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     _n_header_bytes = 0
     # Bytes of the body that are not parsed yet. For bodies in chunks, 0.
     _n_body_bytes = 0
+    # Bytes of a body in chunks since the last content: lengths, trailers.
+    _n_chunk_bytes = 0
     # Last bytes that were parsed; an empty line can begin in them.
     _last_bytes = b""
 
@@ -123,6 +126,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._waiting_data += data
         self._parse_waiting_data()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a header. Trailers, which follow a body in chunks, are dropped."""
+        if not self._in_body:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Begin a request if its headers are not too long."""
         n_bytes = len(self.url) + sum(
@@ -131,9 +139,16 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if n_bytes > MAX_HEADER_BYTES:
             self._reject_headers()
             raise ValueError("The headers are too long.")  # ends the parser
-        self._in_headers, self._in_body, self._n_header_bytes = False, True, 0
+        headers = dict(self.headers)
         # The parser has checked that the length is one number.
-        self._n_body_bytes = int(dict(self.headers).get(b"content-length", 0))
+        n_body_bytes = int(headers.get(b"content-length", 0))
+        if self.parser.should_upgrade() and (n_body_bytes or b"transfer-encoding" in headers):
+            # The parser would read the body as the next request.
+            text = "A request with a body cannot be upgraded. Send it without the header Upgrade."
+            self._close_with(ApiError(400, text))
+            raise ValueError("The request has a body.")  # ends the parser
+        self._in_headers, self._in_body, self._n_header_bytes = False, True, 0
+        self._n_body_bytes = n_body_bytes
         self._stop_request_timer()
         super().on_headers_complete()
         self.cycle.transport = cast(Transport, LingeringTransport(self))
@@ -141,14 +156,21 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Add a part of the body to a request."""
         self._n_body_bytes = max(0, self._n_body_bytes - len(body))
+        self._n_chunk_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Complete a request; what follows are headers of the next one."""
         self._in_headers, self._in_body = True, False
-        self._n_body_bytes, self._last_bytes = 0, b""
+        self._n_body_bytes, self._n_chunk_bytes, self._last_bytes = 0, 0, b""
         self._stop_request_timer()
         super().on_message_complete()
+        if not self._is_answering:
+            # The body ends after the answer, whose timer ended when more of the body came.
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def on_response_complete(self) -> None:
         """Complete an answer. The time for what the client has begun to send is limited."""
@@ -183,11 +205,14 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._close()
             return
         self._is_ending = self._is_lingering = True
-        self.transport.write_eof()
-        self.flow.resume_reading()
-        self._drop_waiting_data()
         self._stop_request_timer()
         self._request_timer = self.loop.call_later(LINGER_SECONDS, self._close)
+        self.flow.resume_reading()
+        self._drop_waiting_data()
+        try:
+            self.transport.write_eof()
+        except OSError:  # the client has reset the connection
+            self.transport.abort()
 
     @property
     def _host(self) -> str:
@@ -236,6 +261,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         """Parse up to the end of a request that is being processed."""
         data, end = self._waiting_data, self.loop.time() + TURN_SECONDS
         while self._next_turn is None and data and not self._must_wait:
+            if self._in_headers and not self._n_header_bytes and data[0] in LINE_BREAKS:
+                # Empty lines between requests are allowed.
+                del data[: len(data) - len(data.lstrip(LINE_BREAKS))]
+                continue
             part = bytes(data[: self._next_length()])
             del data[: len(part)]
             self._parse(part)
@@ -275,10 +304,15 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._n_header_bytes += len(data)
             if self._request_timer is None:
                 self._start_request_timer()
+        elif not self._n_body_bytes:
+            self._n_chunk_bytes += len(data)
         super().data_received(data)
-        # The parser keeps an unfinished header in memory.
-        if self._in_headers and self._n_header_bytes > MAX_HEADER_BYTES:
-            self._reject_headers()
+        # The parser keeps an unfinished header, or trailer, in memory.
+        if max(self._n_header_bytes, self._n_chunk_bytes) > MAX_HEADER_BYTES:
+            if self._in_headers or self._is_answering:
+                self._reject_headers()
+            else:
+                self._close()
 
     def _drop_waiting_data(self) -> None:
         self._waiting_data.clear()
