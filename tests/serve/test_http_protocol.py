@@ -257,31 +257,35 @@ def test_connection_whose_body_ends_after_the_answer_has_a_time_limit():
     assert transport.is_closed
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize(
-    "length", [b"Content-Length: %d\r\n\r\n" % len(GET), b"Transfer-Encoding: chunked\r\n\r\n5\r\n"]
+    ("length", "body"),
+    [
+        (b"Content-Length: %d" % len(GET), GET),
+        (b"Transfer-Encoding: chunked", b"%x\r\n%s\r\n0\r\na: b\r\n\r\n" % (len(GET), GET)),
+        (b"Content-Length: 0", b""),
+        (b"X: y", b""),
+    ],
 )
-def test_body_of_a_request_with_upgrade_is_not_a_request(length):
+def test_upgrade_is_ignored_and_its_body_is_not_a_request(length, body, size):
+    bodies = []
+
+    async def record(scope, receive, send):
+        bodies.append(await Request(scope, receive).body())
+        await send_answer(send)
+
     async def check():
-        gate = Gate()
-        connection = Connection(gate)
+        connection = Connection(record)
         head = b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: h2c\r\n"
-        connection.send(head + length + GET)
-        await connection.finish()
-        return gate, connection.transport
-
-    gate, transport = asyncio.run(check())
-    assert gate.started == []
-    assert transport.statuses == [400]
-
-
-def test_upgrade_without_a_body_is_ignored():
-    async def check():
-        connection = Connection()
-        connection.send(GET[:-2] + b"Connection: upgrade\r\nUpgrade: h2c\r\n\r\n" + GET)
+        data = 2 * (head + length + b"\r\n\r\n" + body + GET)
+        for start in range(0, len(data), size):
+            connection.send(data[start : start + size])
+            await iterate()
         await connection.finish()
         return connection.transport
 
-    assert asyncio.run(check()).statuses == [200, 200]
+    assert asyncio.run(check()).statuses == [200] * 4
+    assert bodies == 2 * [GET if body else b"", b""]
 
 
 def test_connection_that_is_reset_before_an_error_is_closed():

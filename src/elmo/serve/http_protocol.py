@@ -9,9 +9,11 @@ is about.
 import asyncio
 import select
 from asyncio import AbstractEventLoop, BaseTransport, Handle, TimerHandle, Transport
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, cast
 
+import httptools
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn import Config
@@ -65,6 +67,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     _n_body_bytes = 0
     # Bytes of a body in chunks since the last content: lengths, trailers.
     _n_chunk_bytes = 0
+    # Headers of a body that the parser skips, because the client offers an upgrade.
+    _body_headers: Sequence[bytes] = ()
+    # The parser of the connection, while another one reads such a body.
+    _request_parser: httptools.HttpRequestParser | None = None
     # Last bytes that were parsed; an empty line can begin in them.
     _last_bytes = b""
 
@@ -117,7 +123,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         # and the application do. Without them, all are freed at once.
         self._unset_keepalive_if_required()
         self.cycle = None  # type: ignore[assignment]
-        self.app = None
+        self.app = self._request_parser = None
 
     def data_received(self, data: bytes) -> None:
         """Parse a part of a request, or keep it until the one before it is answered."""
@@ -139,16 +145,13 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if n_bytes > MAX_HEADER_BYTES:
             self._reject_headers()
             raise ValueError("The headers are too long.")  # ends the parser
+        self._in_headers, self._in_body, self._n_header_bytes = False, True, 0
         headers = dict(self.headers)
         # The parser has checked that the length is one number.
-        n_body_bytes = int(headers.get(b"content-length", 0))
-        if self.parser.should_upgrade() and (n_body_bytes or b"transfer-encoding" in headers):
-            # The parser would read the body as the next request.
-            text = "A request with a body cannot be upgraded. Send it without the header Upgrade."
-            self._close_with(ApiError(400, text))
-            raise ValueError("The request has a body.")  # ends the parser
-        self._in_headers, self._in_body, self._n_header_bytes = False, True, 0
-        self._n_body_bytes = n_body_bytes
+        self._n_body_bytes = int(headers.get(b"content-length", 0))
+        if self.parser.should_upgrade():
+            names = {b"content-length", b"transfer-encoding"} & headers.keys()
+            self._body_headers = [b"%s: %s\r\n" % (name, headers[name]) for name in names]
         self._stop_request_timer()
         super().on_headers_complete()
         self.cycle.transport = cast(Transport, LingeringTransport(self))
@@ -161,6 +164,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Complete a request; what follows are headers of the next one."""
+        if self._body_headers:
+            return  # the parser skips the body if an upgrade is asked for
+        if self._request_parser is not None:
+            self.parser, self._request_parser = self._request_parser, None
         self._in_headers, self._in_body = True, False
         self._n_body_bytes, self._n_chunk_bytes, self._last_bytes = 0, 0, b""
         self._stop_request_timer()
@@ -307,12 +314,24 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         elif not self._n_body_bytes:
             self._n_chunk_bytes += len(data)
         super().data_received(data)
+        if self._body_headers:
+            self._read_body_without_upgrade()
         # The parser keeps an unfinished header, or trailer, in memory.
         if max(self._n_header_bytes, self._n_chunk_bytes) > MAX_HEADER_BYTES:
             if self._in_headers or self._is_answering:
                 self._reject_headers()
             else:
                 self._close()
+
+    def _read_body_without_upgrade(self) -> None:
+        """Read the body with a parser of its own, since no upgrade is offered."""
+        headers, self._body_headers = b"".join(self._body_headers), ()
+        self._request_parser = self.parser
+        self.parser = httptools.HttpRequestParser(BodyCallbacks(self))
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n" + headers + b"\r\n")
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Do not log that a client offers an upgrade."""
 
     def _drop_waiting_data(self) -> None:
         self._waiting_data.clear()
@@ -391,6 +410,15 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
 def _unavailable(message: str) -> ApiError:
     return ApiError(503, message, {"retry-after": "1"})
+
+
+class BodyCallbacks:
+    """What a parser calls that reads only the body of a request."""
+
+    def __init__(self, protocol: LimitedHttpProtocol) -> None:
+        """Pass the body to the protocol of a connection."""
+        self.on_body = protocol.on_body
+        self.on_message_complete = protocol.on_message_complete
 
 
 class LingeringTransport:
