@@ -41,7 +41,8 @@ async def similarity(call: ApiCall) -> ASGIApp:
         number = as_index(pair[0], "word[0]", len(sentences))
         indices = number, as_index(pair[1], "word[1]", len(sentences[number].words))
     words = [sentence.words for sentence in sentences]
-    n_values = model.elmo.config.dim * sum(map(len, words))
+    # Vectors of the words, and of the sentences before and after normalization.
+    n_values = model.elmo.config.dim * (sum(map(len, words)) + 2 * len(words))
     vectors = await call.compute(EmbedWords(model, layers), words, n_values)
     records = map(to_json, sentences)
     head: dict[str, object] = {"model": model.name, "layers": layers}
