@@ -129,7 +129,7 @@ class PlaygroundTest:
         self.settle()
 
     def hold_requests(self):
-        """Let requests wait until they are released."""
+        """Delay all requests until the test releases them."""
         self.js(
             "(() => { const { server } = playground; const call = server.call.bind(server);"
             "window.held = []; const gate = new Promise((open) => { window.release = open; });"

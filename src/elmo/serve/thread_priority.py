@@ -11,9 +11,9 @@ COMPUTE_NICENESS = 5
 
 
 def lower_thread_priority() -> None:
-    """Let the event loop run before this thread and the threads that it starts, on Linux.
+    """Lower the priority of this thread and of the threads that it starts, on Linux.
 
-    Other systems have one priority for all threads of a process.
+    The event loop then runs first. Other systems have one priority for all threads of a process.
     """
     if sys.platform == "linux":
         with suppress(OSError):  # a sandbox can forbid it
