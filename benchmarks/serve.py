@@ -227,23 +227,27 @@ def overload(server: MeasuredServer, source: SentenceSource, seconds: float) -> 
     rejected = [1000 * answer.seconds for answer in answers if answer.status == 429]
     statuses = Counter(answer.status for answer in answers)
     accepted_rate = len(accepted) * (n_words + 2 * n_sentences) / seconds
-    bound = (LIMITS.queue_words + 2 * LIMITS.batch_words) / accepted_rate
+    bound = most_positions() / accepted_rate
     print(f"statuses {dict(statuses)}; lost or not sent: {dict(others) or 0}")
     print(
         f"accepted: p50 {percentile(accepted, 0.5):.2f} s, p99 {percentile(accepted, 0.99):.2f} s, "
-        f"longest {max(accepted):.2f} s; queue and two batches at {accepted_rate:,.0f} "
+        f"longest {max(accepted):.2f} s; queue and four batches at {accepted_rate:,.0f} "
         f"positions/s: {bound:.2f} s"
     )
     print(
         f"positions answered while an accepted request was in progress: at most "
-        f"{most_positions_passed(server):,}; queue and two batches: "
-        f"{LIMITS.queue_words + 2 * LIMITS.batch_words:,}"
+        f"{most_positions_passed(server):,}; queue and four batches: {most_positions():,}"
     )
     print(
         f"rejected: p50 {percentile(rejected, 0.5):.1f} ms, p90 "
         f"{percentile(rejected, 0.9):.1f} ms, p99 {percentile(rejected, 0.99):.1f} "
         f"ms, longest {max(rejected, default=0):.1f} ms"
     )
+
+
+def most_positions() -> int:
+    """Return the number of positions that may be computed while a request is in progress."""
+    return LIMITS.queue_words + 4 * LIMITS.batch_words
 
 
 def most_positions_passed(server: MeasuredServer) -> int:

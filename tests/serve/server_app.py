@@ -63,7 +63,7 @@ class ServerApp:
         self.state.queue.close()
         self.state.text_queue.close()
         for worker in (self.state.worker, self.state.text_worker):
-            if worker._thread.ident is not None:
+            if worker.is_started:
                 assert worker.join(10)
         self._stack.close()
 

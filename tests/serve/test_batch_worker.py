@@ -8,7 +8,7 @@ import pytest
 from fake_operation import FakeOperation
 
 from elmo.errors import InputError
-from elmo.serve.batch_worker import BatchWorker
+from elmo.serve.batch_worker import DECAY, BatchWorker
 from elmo.serve.fair_queue import FairQueue
 from elmo.serve.queued_request import QueuedRequest
 from elmo.serve.thread_priority import COMPUTE_NICENESS
@@ -17,10 +17,12 @@ from elmo.serve.thread_priority import COMPUTE_NICENESS
 class Setup:
     """A queue and a worker, whose batches wait for `gate` until it is opened."""
 
-    def __init__(self, batch_words=100):
-        self.queue = FairQueue(max_words=10_000, max_requests=100)
+    def __init__(self, batch_words=100, n_threads=1, **limits):
+        self.queue = FairQueue(max_words=10_000, max_requests=100, **limits)
         self.reports = []
-        self.worker = BatchWorker(self.queue, batch_words=batch_words, report=self.reports.append)
+        self.worker = BatchWorker(
+            self.queue, batch_words=batch_words, n_threads=n_threads, report=self.reports.append
+        )
         self.gate = threading.Event()
         self.operation = FakeOperation(gate=self.gate)
         self.worker.start()
@@ -123,6 +125,77 @@ def test_reports_have_words_and_waits_and_determine_the_rate(held):
     assert (second.operation, second.subject) == ("fake", "model")
     assert second.waits[0] >= 0
     assert held.worker.words_per_second > 0
+
+
+class BatchesWithGates(FakeOperation):
+    """Doubles numbers. A batch waits until the gate of its first item is opened."""
+
+    def __init__(self, *firsts):
+        super().__init__()
+        self.gates = {first: threading.Event() for first in firsts}
+        self.begun = {first: threading.Event() for first in firsts}
+
+    def run(self, items):
+        self.begun[items[0]].set()
+        assert self.gates[items[0]].wait(10)
+        return [2 * item for item in items]
+
+
+@pytest.fixture
+def pair():
+    setup = Setup(batch_words=20, n_threads=2, much_words=10, slice_words=20)
+    setup.operation = BatchesWithGates(1, 9, 12, 15)
+    first = setup.put(1)
+    assert setup.operation.begun[1].wait(10)
+    yield setup
+    for gate in setup.operation.gates.values():
+        gate.set()
+    setup.queue.close()
+    assert setup.worker.join(10)
+    assert first.result(0) == [2]
+
+
+def test_second_batch_begins_during_the_first_one_if_there_is_much(pair):
+    little = pair.put(9)
+    assert not pair.operation.begun[9].wait(0.1)
+    assert pair.queue.n_words == 9
+    more = pair.put(3)
+    assert pair.operation.begun[9].wait(10)
+    pair.operation.gates[9].set()
+    assert [little.result(10), more.result(10)] == [[18], [6]]
+    assert not pair.operation.gates[1].is_set()
+
+
+def test_results_have_the_order_of_the_items_if_the_second_batch_ends_first(pair):
+    request = pair.put(12, 15)
+    assert pair.operation.begun[12].wait(10)
+    pair.operation.gates[1].set()  # the first thread takes the rest of the request
+    assert pair.operation.begun[15].wait(10)
+    pair.operation.gates[15].set()
+    assert not request.done()
+    pair.operation.gates[12].set()
+    assert request.result(10) == [24, 30]
+
+
+def test_rate_counts_time_with_two_batches_once(pair, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("elmo.serve.batch_worker.time.monotonic", lambda: now[0])
+    pair.worker._counted_until = 100.0
+    second = pair.put(12)
+    assert pair.operation.begun[12].wait(10)
+    now[0] = 104.0
+    pair.operation.gates[12].set()
+    assert second.result(10) == [24]
+    while len(pair.reports) < 1:
+        threading.Event().wait(0.001)
+    assert pair.worker.words_per_second == 3.0
+    assert pair.worker.seconds_of_work == 1 / 3.0
+    now[0] = 105.0
+    pair.operation.gates[1].set()
+    while len(pair.reports) < 2:
+        threading.Event().wait(0.001)
+    assert pair.worker.words_per_second == pytest.approx((DECAY * 12 + 1) / (DECAY * 4 + 1))
+    assert pair.reports[0].seconds == 4.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")

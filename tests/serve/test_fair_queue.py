@@ -4,6 +4,7 @@ import contextlib
 import gc
 import weakref
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fake_operation import FakeOperation
@@ -35,6 +36,22 @@ def test_take_returns_everything_that_fits_at_once():
     first, second = put(queue, [3, 4]), put(queue, [5], "b")
     assert taken(queue.take(100)) == [(first, [3, 4]), (second, [5])]
     assert (queue.n_words, queue.n_requests) == (0, 0)
+
+
+def test_thread_that_waits_for_much_takes_no_small_batch():
+    queue = FairQueue(max_words=100, max_requests=10, much_words=10)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(queue.take, 100, much=True)
+        put(queue, [9])
+        with pytest.raises(TimeoutError):
+            future.result(0.1)
+        put(queue, [1])
+        assert future.result(10).n_words == 10
+        future = pool.submit(queue.take, 100, much=True)
+        rest = put(queue, [5])
+        queue.close()
+        assert future.result(10) is None
+    assert taken(queue.take(100)) == [(rest, [5])]
 
 
 def test_hosts_take_turns_whatever_their_number_of_requests():
@@ -313,7 +330,7 @@ def test_finished_request_is_freed_without_the_garbage_collector(is_cancelled):
             future.cancel()
         else:
             queue.take(10)
-            request.add_results([2])
+            request.add_results(0, [2])
         reference = weakref.ref(request)
         del request
         assert reference() is None

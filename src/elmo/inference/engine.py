@@ -1,7 +1,9 @@
 """Inference engine: the weights of a biLM, compiled for a precision and a device."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from threading import RLock
 from typing import TypeVar
 
 import torch
@@ -18,6 +20,18 @@ from elmo.kernels.weight_snapshot import WeightSnapshot
 from elmo.model.bilm import BiLM
 
 T = TypeVar("T")
+
+_lock = RLock()
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked process: another thread may have held it during the fork."""
+    global _lock
+    _lock = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @dataclass(frozen=True)
@@ -96,11 +110,16 @@ class Engine:
         return "fused" if can_fuse(torch.empty(0, device=self.device)) else "cudnn"
 
     def call(self, bilm: BiLM, function: Callable[[BiLM], T]) -> T:
-        """Call a function with a biLM, which has the weights of the engine during the call."""
+        """Call a function with a biLM, which has the weights of the engine during the call.
+
+        If these are not its own, other threads wait: two calls that put different weights into one
+        biLM, and restore what they found, would leave the wrong ones in it.
+        """
         if self.converted is None:
             return function(bilm)
         weights = {f"bilm.{name}": value for name, value in self.converted.items()}
-        result: T = functional_call(BiLMCaller(bilm), weights, (function,))
+        with _lock:
+            result: T = functional_call(BiLMCaller(bilm), weights, (function,))
         return result
 
 

@@ -1,10 +1,10 @@
-"""The thread that computes batches of the queue."""
+"""The threads that compute batches of the queue."""
 
 import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Thread
+from threading import Lock, Thread
 
 from elmo.serve.fair_queue import Batch, FairQueue, Slice
 from elmo.serve.thread_priority import lower_thread_priority
@@ -35,71 +35,101 @@ class BatchReport:
 
 
 class BatchWorker:
-    """Takes what is queued as soon as it is free, and never waits for more."""
+    """Takes what is queued as soon as it is free, and never waits for more.
+
+    With several threads, the others take a batch when there is much in the queue. Each has moments
+    in which only one core computes: words are looked up before the native library runs, and vectors
+    are copied afterwards. Then the batch of another thread uses the other cores.
+    """
 
     def __init__(
         self,
         queue: FairQueue,
         *,
         batch_words: int,
+        n_threads: int = 1,
         report: Callable[[BatchReport], None] = lambda report: None,
     ) -> None:
-        """Create a worker; `start` starts its thread.
+        """Create a worker; `start` starts its threads.
 
         Args:
             queue: The queue. The worker ends when it is closed and empty.
             batch_words: Maximum number of positions per batch.
-            report: Function that receives the measurements of each batch, in the worker's thread.
+            n_threads: Number of threads, each of which computes one batch at a time.
+            report: Function that receives the measurements of each batch, in a thread of the
+                worker.
         """
         self._queue, self._batch_words, self._report = queue, batch_words, report
         self._words = self._seconds = 0.0
-        self._words_in_progress = 0
-        self._thread = Thread(target=self._run, name="batches", daemon=True)
+        # Of the batches in progress, and when the last one began or ended.
+        self._words_in_progress, self._counted_until = 0, 0.0
+        self._lock = Lock()
+        self._threads = [
+            Thread(target=self._run, args=(number > 0,), name=f"batches-{number}", daemon=True)
+            for number in range(n_threads)
+        ]
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the threads were started."""
+        return all(thread.ident is not None for thread in self._threads)
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until the thread has ended, and return whether it has."""
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        """Wait until the threads have ended, and return whether they have."""
+        end = None if timeout is None else time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     @property
     def words_per_second(self) -> float | None:
-        """Moving average of the rate; None before the first batch."""
+        """Moving average of the rate of all threads; None before the first batch."""
         return self._words / self._seconds if self._seconds else None
 
     @property
     def seconds_of_work(self) -> float:
-        """Estimated time to compute the batch in progress and what is in the queue."""
+        """Estimated time to compute the batches in progress and what is in the queue."""
         rate = self.words_per_second
         return (self._words_in_progress + self._queue.n_words) / rate if rate else 0.0
 
-    def _run(self) -> None:
+    def _run(self, much: bool) -> None:
         lower_thread_priority()
-        while (batch := self._queue.take(self._batch_words)) is not None:
-            self._words_in_progress = batch.n_words
+        while (batch := self._queue.take(self._batch_words, much=much)) is not None:
             try:
                 self._process(batch)
             except Exception:  # the thread must go on
                 logger.exception("A batch could not be recorded.")
-            self._words_in_progress = 0
 
     def _process(self, batch: Batch) -> None:
         """Compute a batch and report it."""
-        started = time.monotonic()
+        started, n_words = time.monotonic(), batch.n_words
         waits = []
-        for part in batch.slices:
-            if part.request.started_at is None:
-                part.request.started_at = started
-                waits.append(started - part.request.queued_at)
-        self._compute(batch)
-        seconds = time.monotonic() - started
-        self._words = DECAY * self._words + batch.n_words
-        self._seconds = DECAY * self._seconds + seconds
+        with self._lock:
+            if not self._words_in_progress:
+                self._counted_until = started
+            self._words_in_progress += n_words
+            for part in batch.slices:
+                if part.request.started_at is None:
+                    part.request.started_at = started
+                    waits.append(started - part.request.queued_at)
+        try:
+            self._compute(batch)
+        finally:
+            with self._lock:
+                ended = time.monotonic()
+                self._words_in_progress -= n_words
+                self._words = DECAY * self._words + n_words
+                self._seconds = DECAY * self._seconds + ended - self._counted_until
+                self._counted_until = ended
         operation = batch.operation
-        self._report(BatchReport(operation.name, operation.subject, batch.n_words, seconds, waits))
+        self._report(
+            BatchReport(operation.name, operation.subject, n_words, ended - started, waits)
+        )
 
     def _compute(self, batch: Batch) -> None:
         """Compute a batch. If this fails, compute each slice alone."""
@@ -131,5 +161,5 @@ class BatchWorker:
         first = 0
         for part in slices:
             n_items = part.stop - part.start
-            part.request.add_results(results[first : first + n_items])
+            part.request.add_results(part.start, results[first : first + n_items])
             first += n_items

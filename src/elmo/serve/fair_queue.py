@@ -4,7 +4,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from threading import Condition
+from threading import Condition, RLock
 from typing import cast
 from weakref import ref
 
@@ -63,12 +63,20 @@ class FairQueue:
     A connection has one request at a time, so turns of requests are also turns of connections.
     A long request needs many turns, so later ones overtake it. After `max_words` positions of
     later requests it is late, and taken before all others. Therefore at most the queue before a
-    request, the request itself, `max_words` of later requests and one batch are taken until it is
-    complete. Words are counted as positions, with the boundary tokens of sentences.
+    request, the request itself, `max_words` of later requests and one batch per thread are taken
+    until it is complete. Words are counted as positions, with the boundary tokens of sentences.
+
+    Several threads can take batches. One takes whatever is there, so nothing waits for more; the
+    others wait until there is much, since small batches compute fewer words per second.
     """
 
     def __init__(
-        self, *, max_words: int, max_requests: int, slice_words: int = SLICE_WORDS
+        self,
+        *,
+        max_words: int,
+        max_requests: int,
+        slice_words: int = SLICE_WORDS,
+        much_words: int = 1,
     ) -> None:
         """Create an empty queue.
 
@@ -76,16 +84,19 @@ class FairQueue:
             max_words: Maximum number of positions in the queue, a `FairLimit`.
             max_requests: Maximum number of requests in the queue, a `FairLimit`.
             slice_words: Maximum number of positions per turn, or one item.
+            much_words: Number of positions in the queue that is much.
         """
         self._max_words = max_words
         self._words, self._requests = FairLimit(max_words), FairLimit(max_requests)
-        self._slice_words = slice_words
+        self._slice_words, self._much_words = slice_words, much_words
         self._hosts: OrderedDict[str, deque[AnyRequest]] = OrderedDict()
         # Requests in the order of `put`. The value is the number of positions that are taken when
         # the request is complete, if none of them belongs to a later request.
         self._ends: OrderedDict[AnyRequest, int] = OrderedDict()
         self._n_taken = 0
-        self._condition = Condition()
+        self._lock = RLock()
+        # Two conditions, so that a small request wakes only the thread that takes it.
+        self._has_some, self._has_much = Condition(self._lock), Condition(self._lock)
         self._is_closed = False
 
     @property
@@ -105,7 +116,7 @@ class FairQueue:
     def put(self, request: QueuedRequest[Item, Result]) -> None:
         """Add a request, or raise `QueueFull` or `QueueClosed`."""
         added = cast(AnyRequest, request)
-        with self._condition:
+        with self._lock:
             if self._is_closed:
                 raise QueueClosed
             has_room = self._words.has_room(added.host, added.n_words)
@@ -115,7 +126,9 @@ class FairQueue:
             self._words.add(added.host, added.n_words)
             self._requests.add(added.host)
             self._ends[added] = self._n_taken + self.n_words
-            self._condition.notify()
+            self._has_some.notify()
+            if self.n_words >= self._much_words:
+                self._has_much.notify()
         # A future keeps its callbacks. With the request in one, it would be a reference cycle, and
         # only the garbage collector, which stops all threads, would free the results.
         reference = ref(added)
@@ -128,19 +141,20 @@ class FairQueue:
         # Also called, at once, if the future is already cancelled.
         added.future.add_done_callback(remove_if_not_computed)
 
-    def take(self, max_words: int) -> Batch | None:
+    def take(self, max_words: int, *, much: bool = False) -> Batch | None:
         """Wait for requests and remove a batch of at most `max_words` positions, or one item.
 
-        Returns None after `close` when the queue is empty. The batch has the operation of the
-        request whose turn it is. Requests with other operations keep their turn. The batch ends
-        before the first slice that does not fit, and before the turn of a late request with
-        another operation.
+        With `much`, wait until there is much. Returns None after `close` when the queue is empty,
+        or no longer has much. The batch has the operation of the request whose turn it is. Requests
+        with other operations keep their turn. The batch ends before the first slice that does not
+        fit, and before the turn of a late request with another operation.
         """
-        with self._condition:
-            while not self._hosts:
+        with self._lock:
+            condition, least = (self._has_much, self._much_words) if much else (self._has_some, 1)
+            while self.n_words < least:
                 if self._is_closed:
                     return None
-                self._condition.wait()
+                condition.wait()
             first = self._late_request() or next(iter(self._hosts.values()))[0]
             batch = Batch(first.operation, [])
             for request in self._turns(batch.operation):
@@ -153,9 +167,10 @@ class FairQueue:
 
     def close(self) -> None:
         """Reject further requests. Those in the queue can still be taken."""
-        with self._condition:
+        with self._lock:
             self._is_closed = True
-            self._condition.notify_all()
+            self._has_some.notify_all()
+            self._has_much.notify_all()
 
     def _turns(self, operation: Operation[object, object]) -> Iterator[AnyRequest]:
         """Yield the request whose turn it is. The caller takes a slice of it before the next."""
@@ -212,7 +227,7 @@ class FairQueue:
 
     def _remove(self, request: AnyRequest) -> None:
         """Remove the rest of a request, if it is still in the queue."""
-        with self._condition:
+        with self._lock:
             if request not in self._ends:
                 return
             requests = self._hosts[request.host]

@@ -4,6 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
+from threading import Lock
 from typing import ClassVar, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -64,7 +65,9 @@ class QueuedRequest(Generic[Item, Result]):
         self.queued_at = time.monotonic()
         self.started_at: float | None = None
         self.next_item = 0
-        self._results: list[Result] = []
+        # Results of items by the index of the first one. Threads can finish in any order.
+        self._results: dict[int, Sequence[Result]] = {}
+        self._lock = Lock()
 
     @property
     def n_words(self) -> int:
@@ -76,14 +79,17 @@ class QueuedRequest(Generic[Item, Result]):
         """Whether batches have taken all items."""
         return self.next_item == len(self.items)
 
-    def add_results(self, results: Sequence[Result]) -> None:
-        """Add the results of the next items; the last ones complete the future."""
-        self._results += results
-        is_complete = len(self._results) == len(self.items)
+    def add_results(self, first: int, results: Sequence[Result]) -> None:
+        """Add the results of items from the index `first` on; the last ones complete the future."""
+        with self._lock:
+            self._results[first] = results
+            is_complete = sum(map(len, self._results.values())) == len(self.items)
         if is_complete and self.future.set_running_or_notify_cancel():
-            self.future.set_result(self._results)
+            parts = sorted(self._results.items())
+            self.future.set_result([result for _, part in parts for result in part])
 
     def fail(self, error: Exception) -> None:
         """Complete the future with an error. Items that are not taken yet are dropped."""
-        if not self.future.done() and self.future.set_running_or_notify_cancel():
-            self.future.set_exception(error)
+        with self._lock:
+            if not self.future.done() and self.future.set_running_or_notify_cancel():
+                self.future.set_exception(error)

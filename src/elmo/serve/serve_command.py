@@ -57,7 +57,7 @@ def serve(config: ServeConfig) -> ServeResult:
         },
         lazy=config.lazy,
     )
-    state = ServerState(config, table)
+    state = ServerState(config, table, device=device)
     app = create_app(state, token=token, write_log=_write_line if config.access_log else None)
     with open_listener(config) as listener:
         server = HttpServer(state, app)
