@@ -14,8 +14,8 @@ from elmo.serve.request_sentences import CHARACTERS_PER_WORD
 from elmo.serve.server_metrics import ServerMetrics
 from elmo.serve.split_texts import TURN_CHARACTERS
 
-# On a CPU, two batches are computed at the same time if the queue has half of a batch for the second
-# one. With 32 clients, three batches, or smaller ones, gave no more words per second.
+# On a CPU, two batches are computed at the same time if the queue has half of one for the second.
+# With 32 clients, three batches, or smaller ones, gave no more words per second.
 N_BATCHES_OF_CPU, MUCH_DIVISOR = 2, 2
 
 
