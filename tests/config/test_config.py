@@ -55,7 +55,12 @@ from elmo.errors import ConfigError
         (lambda: OptimizerConfig(clip_norm=-1.0), r"clip_norm must be .*got -1"),
         (lambda: OptimizerConfig(warmup_steps=-5), r"warmup_steps must be .*got -5"),
         (lambda: OptimizerConfig(weight_decay=-1.0), r"weight_decay must be .*got -1"),
-        (lambda: OptimizerConfig(weight_decay=0.1), "only supported with optimizer: adamw"),
+        (lambda: OptimizerConfig(weight_decay=0.1), "only supported with optimizer: adamw or muon"),
+        (
+            lambda: OptimizerConfig(optimizer="sgd"),
+            "Unknown optimizer 'sgd'. Expected one of: adagrad, adamw, muon",
+        ),
+        (lambda: OptimizerConfig(optimizer="muon", weight_decay=-0.1), r"weight_decay must be"),
         (lambda: OptimizerConfig(beta1=2.0), r"beta1 must be .*got 2"),
         (lambda: RegularizationConfig(dropout=1.0), r"dropout must be .*got 1"),
         (lambda: RunConfig(seed=-1), r"seed must be .*got -1"),

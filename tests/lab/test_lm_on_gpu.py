@@ -108,7 +108,7 @@ def test_samples_are_equal_on_gpu_and_cpu(tmp_path):
 
 
 @pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize("name", ["adamw", "adagrad"])
+@pytest.mark.parametrize("name", ["adamw", "adagrad", "muon"])
 def test_resumed_run_equals_uninterrupted_run(tmp_path, name):
     whole = small_config(
         tmp_path,

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from small_language_models import small_config
 
-from elmo.config import RunConfig
-from elmo.config.language_models import SymbolConfig
+from elmo.config import OptimizerConfig, RunConfig
+from elmo.config.language_models import RecurrentConfig, SymbolConfig
 from elmo.lab.recurrent_trainable import RecurrentTrainable
 from elmo.lab.symbol_text import read_training_text
 from elmo.lab.train_lm import training_job
@@ -52,3 +52,30 @@ def test_number_of_padded_words_is_loaded_and_the_graph_discarded(tmp_path):
 def test_loss_is_per_unit_of_the_text(tmp_path, unit):
     made = trainable(tmp_path, symbols=SymbolConfig(unit=unit))
     assert made.loss_unit == f"nats per {unit[:-1]}"
+
+
+@pytest.mark.parametrize("word_input", ["ids", "characters"])
+def test_muon_trains_the_matrices_of_layers_and_encoder(tmp_path, word_input):
+    network = RecurrentConfig(
+        cell="lstmp",
+        n_layers=1,
+        hidden_dim=8,
+        projection_dim=4,
+        word_input=word_input,
+        filters=((1, 4), (2, 4)),
+        n_highway=1,
+    )
+    made = trainable(
+        tmp_path,
+        symbols=SymbolConfig(unit="words"),
+        network=network,
+        optimizer=OptimizerConfig(optimizer="muon"),
+    )
+    names = {value: name for name, value in made.network.named_parameters()}
+    expected = {f"layers.0.weight_{kind}" for kind in ("ih", "hh", "hr")}
+    if word_input == "characters":
+        expected |= {
+            "encoder.characters.highway.0.linear.weight",
+            "encoder.projection.weight",
+        }
+    assert {names[value] for value in made.optimizer.param_groups[0]["params"]} == expected

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_language_models import TEXT, small_config
 
-from elmo.config import LossConfig, RunConfig
+from elmo.config import LossConfig, OptimizerConfig, RunConfig
 from elmo.config.language_models import (
     AveragingConfig,
     RecurrentConfig,
@@ -82,8 +82,18 @@ def test_saved_model_has_the_reported_loss(tmp_path):
                 n_layers=1, hidden_dim=16, mogrifier_rounds=2, mogrifier_rank=4
             )
         },
+        {"optimizer": OptimizerConfig(optimizer="muon", learning_rate=0.01, weight_decay=0.1)},
     ],
-    ids=["ema", "triggered", "reset", "characters of words", "sampled", "bytes", "mogrifier"],
+    ids=[
+        "ema",
+        "triggered",
+        "reset",
+        "characters of words",
+        "sampled",
+        "bytes",
+        "mogrifier",
+        "muon",
+    ],
 )
 def test_resumed_run_equals_uninterrupted_run(tmp_path, sections):
     run = RunConfig(epochs=4, max_steps=24, log_every=5, evaluate_every=5, checkpoint_every=4)

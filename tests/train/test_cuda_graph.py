@@ -155,6 +155,7 @@ ADAMW = OptimizerConfig(
     schedule="cosine",
     clip_norm=1.0,
 )
+MUON = dataclasses.replace(ADAMW, optimizer="muon")
 
 
 @pytest.fixture(params=["full", "sampled"])
@@ -163,7 +164,7 @@ def softmax(request, monkeypatch):
     return request.param
 
 
-@pytest.fixture(params=[ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
+@pytest.fixture(params=[ADAGRAD, ADAMW, MUON], ids=lambda config: config.optimizer)
 def optimizer(request):
     return request.param
 

@@ -43,6 +43,7 @@ ADAMW = OptimizerConfig(
     schedule="cosine",
     clip_norm=1.0,
 )
+MUON = dataclasses.replace(ADAMW, optimizer="muon")
 SOFTMAXES = {
     "full": ("full", CHARACTER_MODEL),
     "sampled": ("sampled", CHARACTER_MODEL),
@@ -56,7 +57,7 @@ def softmax_and_model(request):
     return SOFTMAXES[request.param]
 
 
-@pytest.fixture(params=[OptimizerConfig(), ADAMW], ids=lambda config: config.optimizer)
+@pytest.fixture(params=[OptimizerConfig(), ADAMW, MUON], ids=lambda config: config.optimizer)
 def optimizer(request):
     return request.param
 

@@ -107,6 +107,7 @@ def test_pretrain_stops_early_with_patience(corpus, tmp_path):
         {"softmax": "adaptive", "cutoffs": [5], "optimizer": "adamw", "learning_rate": 0.01},
         {"characters": "none", "word_dim": 8, "tied": True, "locked": True, "dropout": 0.1},
         {"characters": "codepoints", "word_dim": 3, "max_characters": None, "reset": 0.5},
+        {"optimizer": "muon", "learning_rate": 0.01, "weight_decay": 0.1, "schedule": "wsd"},
         {"characters": "jamo", "directions": "independent", "weight_drop": 0.3},
         {"order": "text", "embedding_dropout": 0.2, "accumulate": 2, "reset": 1.0},
     ],
@@ -229,6 +230,7 @@ def test_pretraining_can_be_resumed_after_a_full_disk(corpus, tmp_path, monkeypa
         # Detected by the evaluation only.
         {"optimizer": "adamw", "clip_norm": 0, "log_every": 1000, "max_steps": 1},
         {"softmax": "sampled", "n_samples": 8, "clip_norm": 0, "log_every": 3},
+        {"optimizer": "muon", "clip_norm": 0, "log_every": 1},
     ],
 )
 def test_error_for_diverged_training_contains_advice(corpus, tmp_path, flags):

@@ -15,6 +15,7 @@ from elmo.errors import ConfigError
 
 Kernel = Literal["auto", "fused", "cudnn", "reference"]
 TrainingPrecision = Literal["float32", "bfloat16"]
+OptimizerName = Literal["adagrad", "adamw", "muon"]
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,9 @@ class LossConfig:
 class OptimizerConfig:
     """Optimizer and learning-rate schedule."""
 
-    optimizer: Literal["adagrad", "adamw"] = "adagrad"
-    """Optimizer. adagrad is the one used by bilm-tf."""
+    optimizer: OptimizerName = "adagrad"
+    """Optimizer. adagrad is the one used by bilm-tf. muon: Muon for the matrices of LSTM,
+    projection and highway layers, AdamW for all other weights."""
     learning_rate: float = 0.2
     """Peak learning rate."""
     accumulator: float = 1.0
@@ -121,11 +123,11 @@ class OptimizerConfig:
     decay_steps: int | None = None
     """wsd schedule: number of decay steps at the end of the run. Default: a fifth of all steps."""
     weight_decay: float = 0.0
-    """AdamW: weight decay, applied to weight matrices only."""
+    """AdamW and Muon: weight decay, applied to weight matrices only."""
     beta1: float = 0.9
-    """AdamW: decay rate of the running mean of gradients."""
+    """AdamW, also as a part of Muon: decay rate of the running mean of gradients."""
     beta2: float = 0.999
-    """AdamW: decay rate of the running mean of squared gradients."""
+    """AdamW, also as a part of Muon: decay rate of the running mean of squared gradients."""
     clip_norm: float = 10.0
     """Maximum global gradient norm. 0: no clipping."""
     loss_scale: float | None = None
@@ -133,6 +135,9 @@ class OptimizerConfig:
     trained with Adagrad use the number of words per BPTT segment."""
 
     def __post_init__(self) -> None:
+        if self.optimizer not in get_args(OptimizerName):
+            choices = ", ".join(get_args(OptimizerName))
+            raise ConfigError(f"Unknown optimizer {self.optimizer!r}. Expected one of: {choices}.")
         for name in ("learning_rate", "accumulator", "loss_scale"):
             value = getattr(self, name)
             # The upper bound catches typos long before float32 overflows.
@@ -150,8 +155,8 @@ class OptimizerConfig:
         require_at_least_one(self, "decay_steps")
         if self.decay_steps is not None and self.schedule != "wsd":
             raise ConfigError("decay_steps is only supported with schedule: wsd.")
-        if self.weight_decay and self.optimizer != "adamw":
-            raise ConfigError("weight_decay is only supported with optimizer: adamw.")
+        if self.weight_decay and self.optimizer == "adagrad":
+            raise ConfigError("weight_decay is only supported with optimizer: adamw or muon.")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from elmo.model.losses import draw_candidates, log_expected_count, sampled_losse
 from elmo.progress import format_count
 from elmo.train.checkpoint import entry
 from elmo.train.cuda_graph import CudaGraphStep
+from elmo.train.muon import hidden_matrices
 from elmo.train.optim import (
     clip_gradients,
     learning_rate,
@@ -107,7 +108,13 @@ class RecurrentTrainable:
             and config.loss.softmax == "full"
         )
         self.graph_step = CudaGraphStep(fabric.device) if can_capture else None
-        self.optimizer = make_optimizer(self.parameters, config.optimizer, capturable=can_capture)
+        encoder = self.network.encoder
+        self.optimizer = make_optimizer(
+            self.parameters,
+            config.optimizer,
+            hidden=hidden_matrices(self.network.layers, *([] if encoder is None else [encoder])),
+            capturable=can_capture,
+        )
         every = config.run.evaluate_every
         self.evaluate_every = every or max(1, round(self.steps_per_epoch))
 

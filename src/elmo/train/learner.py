@@ -21,6 +21,7 @@ from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.train.checkpoint import entry
 from elmo.train.cuda_graph import ROWS_MULTIPLE, CudaGraphStep, can_capture
+from elmo.train.muon import hidden_matrices
 from elmo.train.optim import (
     clip_gradients,
     learning_rate,
@@ -105,7 +106,12 @@ class Learner:
         self._dense = [*self.model.parameters(), *self.head.dense_parameters()]
         use_graph = can_capture(fabric, config)
         self.graph_step = CudaGraphStep(fabric.device) if use_graph else None
-        self.optimizer = make_optimizer(self._dense, config.optimizer, capturable=use_graph)
+        self.optimizer = make_optimizer(
+            self._dense,
+            config.optimizer,
+            hidden=hidden_matrices(self.model),
+            capturable=use_graph,
+        )
         self.token_rows = torch.from_numpy(tables.rows).to(fabric.device)
         state = LSTMState.zeros(network.config.lstm, self.n_streams, device=fabric.device)
         self.h, self.c = state.h, state.c

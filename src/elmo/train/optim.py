@@ -5,13 +5,14 @@ replays.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from elmo.config import OptimizerConfig
+from elmo.train.muon import Muon
 
 # By default, the decay of a wsd schedule is this part of the run.
 WSD_DECAY_DIVISOR = 5
@@ -45,22 +46,31 @@ class Adagrad(torch.optim.Optimizer):
 
 
 def make_optimizer(
-    parameters: Iterable[nn.Parameter], config: OptimizerConfig, *, capturable: bool = False
+    parameters: Iterable[nn.Parameter],
+    config: OptimizerConfig,
+    *,
+    hidden: Collection[nn.Parameter] = (),
+    capturable: bool = False,
 ) -> torch.optim.Optimizer:
-    """Create the optimizer for dense parameters, with weight decay for matrices only."""
+    """Create the optimizer for dense parameters, with weight decay for matrices only.
+
+    Muon updates the parameters that are also in `hidden`, and AdamW the others.
+    """
     parameters = list(parameters)
     rate: float | Tensor = config.learning_rate
     if capturable:
         rate = torch.tensor(config.learning_rate, device=parameters[0].device)
     if config.optimizer == "adagrad":
         return Adagrad(parameters, lr=rate, accumulator=config.accumulator)
-    matrices = [value for value in parameters if value.dim() > 1]
-    vectors = [value for value in parameters if value.dim() <= 1]
+    hidden = set(hidden).intersection(parameters) if config.optimizer == "muon" else set()
+    others = [value for value in parameters if value not in hidden]
+    matrices = [value for value in others if value.dim() > 1]
+    vectors = [value for value in others if value.dim() <= 1]
     groups = [
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(
+    adamw = torch.optim.AdamW(
         [group for group in groups if group["params"]],
         lr=rate,
         betas=(config.beta1, config.beta2),
@@ -69,8 +79,11 @@ def make_optimizer(
         capturable=capturable,
     )
     # PyTorch warns about capturable steps that are not captured; the first of each shape is not.
-    optimizer._warned_capturable_if_run_uncaptured = True
-    return optimizer
+    adamw._warned_capturable_if_run_uncaptured = True
+    if not hidden:
+        return adamw
+    ordered = [value for value in parameters if value in hidden]
+    return Muon(ordered, adamw, lr=rate, weight_decay=config.weight_decay)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, object]) -> None:

@@ -151,9 +151,10 @@ def fixed_memory(
     """Estimate the memory that does not depend on the batch size, in bytes.
 
     Weights, gradients and optimizer states are float32; Adagrad has one state value per weight,
-    AdamW has two. A sampled softmax has gradients for a few rows only. With several processes,
-    there is a second copy of the biLM gradients for their exchange; in half precision, there is a
-    second copy of its weights.
+    AdamW has two. Muon has one for hidden matrices and needs about one more while it computes their
+    updates. A sampled softmax has gradients for a few rows only. With several processes, there is a
+    second copy of the biLM gradients for their exchange; in half precision, there is a second copy
+    of its weights.
     """
     n_states = 1 if optimizer.optimizer == "adagrad" else 2
     bilm = 2 + n_states + (run.devices * run.num_nodes > 1)

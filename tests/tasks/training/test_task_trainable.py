@@ -22,6 +22,7 @@ from elmo.errors import ConfigError
 from elmo.tasks.core.example import Example
 from elmo.tasks.training import task_trainable
 from elmo.tasks.training.task_trainable import TaskScores, TaskTrainingJob, layers_from_top
+from elmo.train.muon import Muon
 from elmo.train.run_state import RunState
 
 
@@ -63,6 +64,7 @@ def test_task_model_overfits_a_few_examples(tmp_path, model, task, use):
     [
         {"schedule": "cosine", "dropout": 0.5, "input_dropout": 0.3, "characters": "bytes"},
         {"model": True, "elmo_dropout": 0.5, "optimizer": "adagrad", "weight_decay": 0.0},
+        {"model": True, "use": "tuned", "optimizer": "muon"},
         {
             "model": True,
             "use": "tuned",
@@ -92,6 +94,26 @@ def test_resumed_task_training_is_bit_identical(tmp_path, model, settings):
     expected, actual = weights(whole.fitted), weights(second.fitted)
     assert expected.keys() == actual.keys()
     assert all(torch.equal(expected[name], actual[name]) for name in expected)
+
+
+def test_muon_trains_the_matrices_of_lstm_layers_and_of_a_tuned_elmo(tmp_path, model):
+    trainable = make_trainable(tmp_path, model=model, use="tuned", optimizer="muon")
+    names = {value: name for name, value in trainable.model.named_parameters()}
+    by_muon = {
+        names[value]
+        for optimizer in trainable.optimizers
+        if isinstance(optimizer, Muon)
+        for value in optimizer.param_groups[0]["params"]
+    }
+    assert by_muon
+    parts = ("lstm", "highway", "bilm.encoder.projection.weight")
+    expected = {
+        name
+        for value, name in names.items()
+        if value.dim() == 2 and any(part in name for part in parts)
+    }
+    assert by_muon == expected
+    assert len(names) > len(by_muon) + 10
 
 
 def saved(state, path):

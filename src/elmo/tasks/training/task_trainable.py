@@ -24,6 +24,7 @@ from elmo.tasks.fitted.trained_model import TrainedModel
 from elmo.tasks.registry.task_config import TaskConfig
 from elmo.tasks.training.size_defaults import with_size_defaults
 from elmo.train.checkpoint import entry
+from elmo.train.muon import hidden_matrices
 from elmo.train.optim import (
     clip_gradients,
     learning_rate,
@@ -145,8 +146,11 @@ class TaskTrainable:
         self._only_label_of_best: str | None = None
         self.optimizers: list[torch.optim.Optimizer] = []
         self.rates: list[OptimizerConfig] = []
+        # In a head only LSTM layers, since the other matrices include output layers.
+        hidden = [module for module in self.model.modules() if isinstance(module, nn.LSTM | BiLM)]
+        matrices = hidden_matrices(*hidden)
         for weights, rates in self._parameter_groups():
-            self.optimizers.append(make_optimizer(weights, rates))
+            self.optimizers.append(make_optimizer(weights, rates, hidden=matrices))
             self.rates.append(rates)
 
     @property
