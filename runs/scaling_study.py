@@ -1,4 +1,4 @@
-"""Scaling study for the base models: train sizes on several budgets and extrapolate their losses.
+r"""Scaling study for the base models: train sizes on several budgets and extrapolate their losses.
 
     elmo prepare TEXT --out corpus --tokenizer english --sentences split --vocab-size 100000
     python runs/scaling_study.py train --data corpus --out cells --results results.jsonl
@@ -9,6 +9,12 @@ one JSON line per cell. A budget of one size alone is one cell: `--cell-dims 409
 Finished cells are skipped, so rerun the same command to continue after an interruption. Prepare the
 corpus with `--shard-words` above its number of words: sentences are shuffled within shards, and a
 budget below one epoch should sample the whole text.
+
+With one size, several learning rates are tried, and `rates` prints the loss by optimizer and rate:
+
+    python runs/scaling_study.py train --data corpus --out cells --results rates.jsonl \
+        --cell-dims 2048 --tokens 30e6 --optimizer muon --learning-rates 4e-3 8e-3
+    python runs/scaling_study.py rates --results rates.jsonl
 
 `table` prints the grid, fits `loss = E + B * tokens^-beta` with one E and B per size and one shared
 beta, and predicts the perplexity after a training time on the same device. The intervals are those
@@ -49,6 +55,8 @@ Losses = NDArray[np.float64]
 GRID = "grid"
 # The published filters without the widest, which hold half of the weights of the character CNN.
 FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512))
+# Settings of the first cells, which their records do not contain.
+FIRST_SETTINGS: Record = {"optimizer": "adamw", "filters": [list(pair) for pair in FILTERS]}
 WARMUP_FRACTION, MAX_WARMUP = 0.15, 300
 # Losses are fitted over tokens in this unit, which keeps the numbers near 1.
 UNIT = 120e6
@@ -72,7 +80,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Name of the training folder."""
+        """Part of the name of the training folder."""
         return f"{self.cell_dim}-{self.tokens / 1e6:g}M-{self.learning_rate:g}"
 
 
@@ -80,7 +88,7 @@ class Cell:
 
 
 def run_config(cell: Cell, args: argparse.Namespace) -> PretrainConfig:
-    """Return the config of a cell: AdamW with a cosine schedule that ends with the budget.
+    """Return the config of a cell, whose learning-rate schedule ends with the budget.
 
     Args:
         cell: Size, budget and learning rate.
@@ -89,17 +97,17 @@ def run_config(cell: Cell, args: argparse.Namespace) -> PretrainConfig:
     n_steps = max(1, round(cell.tokens / (args.batch_size * args.unroll)))
     return PretrainConfig(
         data=(args.data,),
-        out=str(Path(args.out) / cell.name),
-        input=InputConfig(filters=FILTERS, n_highway=1),
+        out=str(Path(args.out) / f"{args.optimizer}-{cell.name}-{args.schedule}-{args.seed}"),
+        input=InputConfig(filters=tuple(args.filters), n_highway=1),
         lstm=LSTMConfig(cell_dim=cell.cell_dim, projection_dim=args.projection_dim),
         # Each sentence starts from the zero state, as in `encode`.
         stream=StreamConfig(batch_size=args.batch_size, unroll=args.unroll, reset=1.0),
         loss=LossConfig(softmax="sampled", n_samples=args.n_samples),
         optimizer=OptimizerConfig(
-            optimizer="adamw",
+            optimizer=args.optimizer,
             learning_rate=cell.learning_rate,
             warmup_steps=min(MAX_WARMUP, max(1, round(WARMUP_FRACTION * n_steps))),
-            schedule="cosine",
+            schedule=args.schedule,
             weight_decay=0.01,
             beta2=0.95,
             clip_norm=0.25,
@@ -130,6 +138,8 @@ def cell_settings(cell: Cell, args: argparse.Namespace) -> Record:
         "kind": GRID,
         "cell_dim": cell.cell_dim,
         "projection_dim": args.projection_dim,
+        "filters": [list(pair) for pair in args.filters],
+        "optimizer": args.optimizer,
         "learning_rate": cell.learning_rate,
         "seed": args.seed,
         "schedule": config.optimizer.schedule,
@@ -212,13 +222,16 @@ def cells(args: argparse.Namespace) -> Iterator[Cell]:
     Args:
         args: Command-line options.
     """
-    if len(args.cell_dims) != len(args.learning_rates):
+    cell_dims, rates = args.cell_dims, args.learning_rates
+    if len(cell_dims) == 1:
+        cell_dims = cell_dims * len(rates)
+    if len(cell_dims) != len(rates):
         raise SystemExit(
-            f"--learning-rates has {len(args.learning_rates)} values, --cell-dims has "
-            f"{len(args.cell_dims)}. Give one learning rate per size."
+            f"--learning-rates has {len(rates)} values, --cell-dims has {len(cell_dims)}. Give one "
+            "learning rate per size, or one size."
         )
     for tokens in args.tokens:
-        for cell_dim, rate in zip(args.cell_dims, args.learning_rates, strict=True):
+        for cell_dim, rate in zip(cell_dims, rates, strict=True):
             yield Cell(cell_dim, tokens, rate)
 
 
@@ -232,7 +245,7 @@ def read_records(path: Path) -> list[Record]:
         path: JSON lines; records of other kinds are skipped.
     """
     records: list[Record] = [json.loads(line) for line in path.read_text().splitlines()]
-    return [record for record in records if record["kind"] == GRID]
+    return [FIRST_SETTINGS | record for record in records if record["kind"] == GRID]
 
 
 @dataclass(frozen=True)
@@ -315,7 +328,13 @@ def print_table(args: argparse.Namespace) -> None:
     Args:
         args: Command-line options.
     """
-    records = [record for record in read_records(Path(args.results)) if "error" not in record]
+    records = [
+        record
+        for record in read_records(Path(args.results))
+        if "error" not in record and record["optimizer"] == args.optimizer
+    ]
+    # The best learning rate of each size and budget is used.
+    records.sort(key=lambda record: -record["valid_loss"])
     sizes = sorted({(record["cell_dim"], record["projection_dim"]) for record in records})
     tokens = np.array(sorted({float(record["tokens"]) for record in records}))
     table = {(r["cell_dim"], r["projection_dim"], r["tokens"]): r for r in records}
@@ -347,6 +366,43 @@ def print_table(args: argparse.Namespace) -> None:
         print(row(f"{cell_dim}/{projection_dim}", f"{limit:.1f}", *values))
 
 
+def print_rates(args: argparse.Namespace) -> None:
+    """Print the held-out loss by size, budget, optimizer and learning rate, as mean of the seeds.
+
+    Args:
+        args: Command-line options.
+    """
+    records = read_records(Path(args.results))
+    rates = sorted({record["learning_rate"] for record in records})
+    groups: dict[tuple[object, ...], dict[float, list[Record]]] = {}
+    for record in records:
+        key = (record["cell_dim"], record["projection_dim"], record["tokens"], record["optimizer"])
+        groups.setdefault(key, {}).setdefault(record["learning_rate"], []).append(record)
+    print(row("size", "tokens", "optimizer", *(f"{rate:g}" for rate in rates), "tokens/s"))
+    print(row(*["---"] * (len(rates) + 4)))
+    for (cell_dim, projection_dim, tokens, optimizer), by_rate in groups.items():
+        values = [mean_loss(by_rate.get(rate, [])) for rate in rates]
+        speeds = [
+            r["tokens_per_second"] for found in by_rate.values() for r in found if "error" not in r
+        ]
+        fastest = f"{statistics.median(speeds):,.0f}" if speeds else ""
+        print(row(f"{cell_dim}/{projection_dim}", f"{tokens:,}", str(optimizer), *values, fastest))
+
+
+def mean_loss(records: Sequence[Record]) -> str:
+    """Return the mean held-out loss of repeated runs as text, with the number of runs.
+
+    Args:
+        records: Records with equal settings, except for the seed; empty if there are none.
+    """
+    if any("error" in record for record in records):
+        return "diverged"
+    if not records:
+        return ""
+    mean = statistics.mean(record["valid_loss"] for record in records)
+    return f"{mean:.4f} ({len(records)})"
+
+
 def speed(records: Sequence[Record | None]) -> float:
     """Return the training speed of a size, from its longest run.
 
@@ -368,6 +424,16 @@ def row(*values: str) -> str:
 # ------------------------------------------------------------------------------------ command line
 
 
+def filters(text: str) -> tuple[int, int]:
+    """Return the width and the number of filters of an option such as "3:64".
+
+    Args:
+        text: The two numbers.
+    """
+    width, count = map(int, text.split(":"))
+    return width, count
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     top = argparse.ArgumentParser(description="Scaling study for the base models.")
@@ -382,6 +448,16 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--learning-rates", type=float, nargs="+", default=[8e-3, 7e-3, 6e-3])
     command.add_argument("--tokens", type=float, nargs="+", default=[30e6, 60e6, 120e6])
     command.add_argument("--projection-dim", type=int, default=512)
+    command.add_argument(
+        "--filters",
+        type=filters,
+        nargs="+",
+        default=FILTERS,
+        metavar="WIDTH:COUNT",
+        help="Convolution filters.",
+    )
+    command.add_argument("--optimizer", choices=["adamw", "muon"], default="adamw")
+    command.add_argument("--schedule", choices=["cosine", "wsd"], default="cosine")
     command.add_argument("--batch-size", type=int, default=2048)
     command.add_argument("--unroll", type=int, default=20)
     command.add_argument("--n-samples", type=int, default=8192)
@@ -390,8 +466,12 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("table", help="Print the grid, the fit and the predictions.")
     command.set_defaults(function=print_table)
     command.add_argument("--results", required=True, help="JSON lines of `train`.")
+    command.add_argument("--optimizer", choices=["adamw", "muon"], default="adamw")
     command.add_argument("--minutes", type=float, nargs="+", default=[60.0, 90.0])
     command.add_argument("--noise", type=float, default=0.005, help="Standard deviation in nats.")
+    command = commands.add_parser("rates", help="Print the loss by optimizer and learning rate.")
+    command.set_defaults(function=print_rates)
+    command.add_argument("--results", required=True, help="JSON lines of `train`.")
     return top
 
 

@@ -2,10 +2,16 @@
 
 Jordan et al. (2024), https://kellerjordan.github.io/posts/muon/, scaled as by Liu et al. (2025,
 https://arxiv.org/abs/2502.16982) so that learning rate and weight decay of AdamW carry over.
+
+Weights of LSTM gates, which are stacked in one matrix, are orthogonalized together. The rank is
+limited by the number of columns either way, and a gate with larger gradients keeps a larger share
+of the update. Separate gates were not better: by held-out loss 0.003 nats worse with both of two
+seeds (cell 128, projection 64, 200 steps).
 """
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -58,15 +64,16 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update the parameters that have a gradient."""
         group, *adamw_groups = self.param_groups
-        values = [value for value in group["params"] if value.grad is not None]
-        if values:
-            self._update(values, group["lr"], group["weight_decay"])
+        self._update_matrices(group)
         # Loading a state replaces both.
         self._adamw.param_groups, self._adamw.state = adamw_groups, self.state
         self._adamw.step()
 
-    def _update(self, values: list[nn.Parameter], rate: float | Tensor, decay: float) -> None:
-        """Update matrices that have a gradient."""
+    def _update_matrices(self, group: dict[str, Any]) -> None:
+        values = [value for value in group["params"] if value.grad is not None]
+        if not values:
+            return
+        rate, decay = group["lr"], group["weight_decay"]
         gradients = [value.grad for value in values]
         momenta = [self.state[value]["momentum"] for value in values]
         torch._foreach_lerp_(momenta, gradients, 1.0 - MOMENTUM)
@@ -85,7 +92,8 @@ class Muon(torch.optim.Optimizer):
 def orthogonalize(matrices: Tensor) -> Tensor:
     """Replace the singular values of matrices (batch, rows, columns) by values near 1.
 
-    The products are computed in bfloat16 on a GPU, as is usual, and in the given dtype on a CPU.
+    The products are computed in bfloat16 on a GPU, with an error of about 1 %, and in the given
+    dtype on a CPU, where bfloat16 is only fast with AMX.
     """
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if is_tall else matrices  # the smaller Gram matrix
