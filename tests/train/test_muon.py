@@ -150,6 +150,20 @@ def test_parameters_without_gradient_do_not_change():
     assert changed == [True] + [False] * (len(before) - 1)
 
 
+def test_update_reads_no_value_of_a_tensor():
+    """As CUDA graphs require; values of the meta device cannot be read."""
+    matrices, others = (
+        [torch.nn.Parameter(value.detach().to("meta")) for value in values]
+        for values in parameters()
+    )
+    for value in matrices:
+        value.grad = torch.empty_like(value)
+    optimizer = muon_of(matrices, others)
+    for group in optimizer.param_groups:
+        group["lr"] = torch.tensor(0.1, device="meta")
+    optimizer.step()
+
+
 def test_nan_gradient_makes_weights_nan():
     """So that the training loop detects the divergence."""
     matrices, others = parameters()

@@ -154,6 +154,8 @@ def seed_step(device: torch.device, *key: int) -> None:
 class RowOptimizer:
     """Adagrad or AdamW for selected rows of a parameter table; other rows are not accessed.
 
+    With Muon, which is for hidden matrices only, a table has AdamW.
+
     With Adagrad, the result is the same as if the whole table were updated, since rows without
     gradients do not change. With AdamW, the moment estimates of a row decay only when the row is
     updated, and the bias correction depends on the number of updates of the row.
