@@ -30,7 +30,7 @@ STEPS = 9
 
 def cold_windows(symbols, n_windows=4, n_steps=STEPS):
     """Return windows without warm-up."""
-    stream = TextStream.of_symbols(symbols.encode(TEXT), symbols)
+    stream = TextStream.of_symbols(symbols.open_ids(TEXT), symbols)
     windows = TextWindows.of_text(stream, n_windows, n_steps)
     return dataclasses.replace(
         windows,
@@ -115,7 +115,7 @@ def test_gradients_are_products_of_jacobians(cell, seed):
 def test_unroll_matches_the_forward_pass(options):
     network, symbols = small_network(**options)
     network = LanguageModelNetwork(network).frozen_copy()
-    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 2, 8)
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.open_ids(TEXT), symbols), 2, 8)
     state = network.zero_state(windows.n_windows)
     states = unroll(network, windows.inputs, state)
     vectors = network.network.input_vectors().double()

@@ -11,7 +11,7 @@ from elmo.lab.gradients.text_windows import TextStream, TextWindows, warmed_up_s
 
 def measured(clip_norm, **options):
     network, symbols = small_network(cell="gru", **options)
-    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 6, 10)
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.open_ids(TEXT), symbols), 6, 10)
     measured_network = LanguageModelNetwork(network)
     return network, windows, clipped_norms(measured_network, windows, 3, clip_norm)
 

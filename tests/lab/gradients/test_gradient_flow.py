@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+import torch
 from small_flow import small_flow, small_model
 from small_networks import TEXT, small_network
 from small_tasks import make_fitted_task
@@ -13,6 +14,7 @@ from elmo import cli
 from elmo.errors import ConfigError, FormatError, InputError
 from elmo.lab import gradient_flow
 from elmo.lab.gradients.gradient_figure import draw_gradients
+from elmo.lab.gradients.measured_network import LanguageModelNetwork
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
 
 
@@ -135,6 +137,41 @@ def test_flow_of_other_units(unit):
     flow = gradient_flow(small_model(unit=unit, text=text), text, steps=5, windows=3)
     assert flow.unit == unit
     assert finite(flow.to_dict())
+
+
+CHARACTERS = {"word_input": "characters", "filters": ((1, 4), (2, 4))}
+
+
+@pytest.mark.parametrize(
+    ("options", "is_spelled"),
+    [(CHARACTERS, True), ({**CHARACTERS, "tied": True}, True), ({}, False)],
+    ids=["characters", "tied characters", "words"],
+)
+def test_words_outside_the_softmax_are_read_by_their_spelling(options, is_spelled):
+    def flow(word):
+        model = small_model(unit="words", **options)
+        other = small_model(unit="words", cell="gru", **options)
+        text = TEXT.replace("question", word)
+        return gradient_flow(model, text, compare=[other], steps=5, windows=2)
+
+    first, second, unknown = (flow(word) for word in ("cat", "dogs", "<UNK>"))
+    for networks in zip(first.networks, second.networks, unknown.networks, strict=True):
+        norms = [network.curve().norms for network in networks]
+        assert (norms[0] != norms[1]) == is_spelled
+        assert (norms[0] != norms[2]) == is_spelled
+
+
+def test_read_words_have_the_vectors_of_the_model():
+    network, symbols = small_network(unit="words", **CHARACTERS)
+    text = symbols.open_ids("to cat or dogs to\n")
+    assert text.new_words == ("cat", "dogs")
+    index = torch.from_numpy(text.ids).long().unsqueeze(1)
+    expected = network.vectors_with(text.new_words)[index]
+    measured = LanguageModelNetwork(network, text.new_words)
+    torch.testing.assert_close(measured.embed(index), expected)
+    hidden, _ = measured.run(index, measured.zero_state(1))
+    whole = network(network.vectors_with(text.new_words), index, network.zero_state(1))
+    torch.testing.assert_close(hidden, whole.hidden)
 
 
 def test_command_writes_page_and_picture(folders):

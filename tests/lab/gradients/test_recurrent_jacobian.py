@@ -94,7 +94,7 @@ def test_spectral_radius_is_not_the_norm():
 def test_spectral_radii_has_one_row_per_layer():
     network, symbols = small_network(cell="lstm", n_layers=2)
     network = LanguageModelNetwork(network).frozen_copy()
-    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 3, 30)
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.open_ids(TEXT), symbols), 3, 30)
     radii = spectral_radii(network, unrolled_windows(network, windows))
     assert [row.layer for row in radii] == [0, 1]
     assert all(len(row.values) == N_POSITIONS and min(row.values) > 0 for row in radii)
@@ -104,7 +104,7 @@ def test_spectral_radii_of_identity_relu_network_are_one():
     network, symbols = small_network(cell="rnn", nonlinearity="relu", n_layers=1)
     network = LanguageModelNetwork(network).frozen_copy()
     set_recurrent_weights(network.network, "identity", 1.0, 1)
-    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 3, 12)
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.open_ids(TEXT), symbols), 3, 12)
     (radii,) = spectral_radii(network, unrolled_windows(network, windows))
     # An inactive unit has the eigenvalue 0, all others 1.
     assert radii.values == pytest.approx([1.0] * len(radii.values))
@@ -113,6 +113,6 @@ def test_spectral_radii_of_identity_relu_network_are_one():
 def test_spectral_radii_of_wide_layers_have_fewer_positions():
     network, symbols = small_network(cell="rnn", n_layers=1, hidden_dim=600)
     network = LanguageModelNetwork(network).frozen_copy()
-    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 2, 30)
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.open_ids(TEXT), symbols), 2, 30)
     (radii,) = spectral_radii(network, unrolled_windows(network, windows))
     assert len(radii.values) == MIN_POSITIONS

@@ -11,7 +11,7 @@ from elmo.config.language_models import SymbolConfig
 from elmo.errors import InputError
 from elmo.lab.gradients.measured_network import LanguageModelNetwork
 from elmo.lab.gradients.text_windows import WARM_UP, TextStream, TextWindows, warmed_up_state
-from elmo.lab.symbols import Symbols
+from elmo.lab.symbols import OpenIds, Symbols
 
 SYMBOLS = Symbols.of_text(["ab\n"], SymbolConfig())
 
@@ -21,9 +21,9 @@ def test_windows_are_parts_of_the_text(n_symbols, n_windows, n_steps):
     ids = np.arange(n_symbols, dtype=np.int32)
     if n_symbols < n_steps:
         with pytest.raises(InputError, match="too few"):
-            TextWindows.of_text(TextStream.of_symbols(ids, SYMBOLS), n_windows, n_steps)
+            TextWindows.of_text(TextStream.of_symbols(OpenIds(ids), SYMBOLS), n_windows, n_steps)
         return
-    windows = TextWindows.of_text(TextStream.of_symbols(ids, SYMBOLS), n_windows, n_steps)
+    windows = TextWindows.of_text(TextStream.of_symbols(OpenIds(ids), SYMBOLS), n_windows, n_steps)
     assert (
         windows.inputs.shape
         == windows.targets.shape
@@ -44,15 +44,15 @@ def test_windows_are_parts_of_the_text(n_symbols, n_windows, n_steps):
 def test_windows_without_line_breaks_do_not_predict_the_first_symbol():
     symbols = Symbols.of_text(["ab"], SymbolConfig())
     ids = np.arange(5, dtype=np.int32)
-    windows = TextWindows.of_text(TextStream.of_symbols(ids, symbols), 1, 4)
+    windows = TextWindows.of_text(TextStream.of_symbols(OpenIds(ids), symbols), 1, 4)
     assert windows.targets[:, 0].tolist() == [1, 2, 3, 4]
     with pytest.raises(InputError, match="only 5 characters"):
-        TextWindows.of_text(TextStream.of_symbols(ids, symbols), 1, 5)
+        TextWindows.of_text(TextStream.of_symbols(OpenIds(ids), symbols), 1, 5)
 
 
 def test_warmed_up_state_reads_the_text_before_the_window():
     network, symbols = small_network(cell="lstm")
-    windows = TextWindows.of_text(TextStream.of_symbols(symbols.encode(TEXT), symbols), 3, 12)
+    windows = TextWindows.of_text(TextStream.of_symbols(symbols.open_ids(TEXT), symbols), 3, 12)
     assert windows.warm_up > 0
     vectors = network.input_vectors()
     state = warmed_up_state(LanguageModelNetwork(network), windows)

@@ -84,23 +84,24 @@ class GradientPlan:
             config, symbols = source.network.config, source.symbols
         else:
             config, symbols = source.model(text)
-        ids = symbols.encode(text)
-        plan = cls(TextStream.of_symbols(ids, symbols))
-        initial = InitialNetworks(config, symbols, ids, seed)
+        stream = TextStream.of_symbols(symbols.open_ids(text), symbols)
+        plan = cls(stream)
+        initial = InitialNetworks(config, symbols, symbols.encode(text), seed)
         plan._add_models(read, text, seed, initial)
-        plan._add_panel("Cells", map(_measured, initial.cells()))
-        plan._add_panel("Forget bias", map(_measured, initial.forget_biases()))
-        plan._add_panel("Recurrent weights", map(_measured, initial.recurrent_weights()))
+        for title, rows in (
+            ("Cells", initial.cells()),
+            ("Forget bias", initial.forget_biases()),
+            ("Recurrent weights", initial.recurrent_weights()),
+        ):
+            plan._add_panel(title, (_language_model(*row, stream) for row in rows))
         return plan
 
     def _add(self, network: PlannedNetwork) -> str:
         self.networks.setdefault(network.name, network)
         return network.name
 
-    def _add_panel(self, title: str, rows: Iterable[tuple[str, MakeMeasured]]) -> None:
-        self.panels[title] = tuple(
-            self._add(PlannedNetwork(name, make, self.stream)) for name, make in rows
-        )
+    def _add_panel(self, title: str, networks: Iterable[PlannedNetwork]) -> None:
+        self.panels[title] = tuple(map(self._add, networks))
 
     def _add_models(
         self,
@@ -145,23 +146,19 @@ class GradientPlan:
         """Return a trained model, and the network from which its training began."""
         config = model.network.config
         shape = config.network
-        ids = model.symbols.encode(text)
-        stream = TextStream.of_symbols(ids, model.symbols)
-        name, make = f"{cell_name(shape)}, trained{suffix}", lambda: model.network
-        trained = PlannedNetwork(*_measured((name, make)), stream)
+        stream = TextStream.of_symbols(model.symbols.open_ids(text), model.symbols)
+        name = f"{cell_name(shape)}, trained{suffix}"
+        trained = _language_model(name, lambda: model.network, stream)
         if initial is not None and shape == initial.shape(shape.cell, shape.nonlinearity):
-            first = initial_name(shape), partial(initial.network, shape)
-            return trained, PlannedNetwork(*_measured(first), self.stream)
+            make = partial(initial.network, shape)
+            return trained, _language_model(initial_name(shape), make, self.stream)
         size = f"{shape.n_layers} x {widths_text([hidden for hidden, _ in shape.layer_dims])}"
-        own = InitialNetworks(config, model.symbols, ids, seed)
-        name = f"{initial_name(shape)}, {size}"
-        return trained, PlannedNetwork(*_measured((name, own.network)), stream)
+        own = InitialNetworks(config, model.symbols, model.symbols.encode(text), seed)
+        return trained, _language_model(f"{initial_name(shape)}, {size}", own.network, stream)
 
 
-def _measured(row: tuple[str, MakeNetwork]) -> tuple[str, MakeMeasured]:
-    """Return the name of a language model, and a function that returns it to be measured."""
-    name, make = row
-    return name, lambda: LanguageModelNetwork(make())
+def _language_model(name: str, make: MakeNetwork, stream: TextStream) -> PlannedNetwork:
+    return PlannedNetwork(name, lambda: LanguageModelNetwork(make(), stream.new_words), stream)
 
 
 def _elmo_networks(
@@ -182,11 +179,12 @@ def _elmo_networks(
     return rows
 
 
-def _forget_biases(text: ElmoText, seed: int) -> Iterator[tuple[str, MakeMeasured]]:
+def _forget_biases(text: ElmoText, seed: int) -> Iterator[PlannedNetwork]:
     """Yield forward directions before training with several biases of the forget gate."""
+    stream = text.stream("forward")
     for bias in FORGET_BIASES:
         name = f"{ELMO} forward, forget bias {bias:g}"
-        yield name, partial(text.initial, "forward", seed, bias)
+        yield PlannedNetwork(name, partial(text.initial, "forward", seed, bias), stream)
 
 
 def _with_suffixes(

@@ -2,6 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -79,19 +80,24 @@ class MeasuredNetwork(ABC):
 class LanguageModelNetwork(MeasuredNetwork):
     """A recurrent language model."""
 
-    def __init__(self, network: RecurrentNetwork) -> None:
-        """Measure a network, which is not copied."""
-        self.network = network
+    def __init__(self, network: RecurrentNetwork, new_words: Sequence[str] = ()) -> None:
+        """Measure a network, which is not copied.
+
+        Args:
+            network: The network.
+            new_words: Words that are not symbols, whose ids continue those of the symbols.
+        """
+        self.network, self.new_words = network, new_words
 
     def frozen_copy(self) -> Self:
         """Return a copy with constant weights and layers in double precision."""
         network = self._copy().requires_grad_(False)
         network.layers.double()
-        return type(self)(network)
+        return type(self)(network, self.new_words)
 
     def trainable_copy(self) -> Self:
         """Return a copy whose weights have gradients."""
-        return type(self)(self._copy().requires_grad_())
+        return type(self)(self._copy().requires_grad_(), self.new_words)
 
     def _copy(self) -> RecurrentNetwork:
         return copy.deepcopy(self.network).cpu().eval()
@@ -120,10 +126,18 @@ class LanguageModelNetwork(MeasuredNetwork):
 
     def embed(self, index: Tensor) -> Tensor:
         """Return the input vectors of symbols, (time, batch, dim)."""
-        return nn.functional.embedding(index, self._vectors())
+        vectors, index = self._vectors(index)
+        return nn.functional.embedding(index, vectors)
 
-    def _vectors(self) -> Tensor:
-        return self.network.input_vectors().to(self.dtype)
+    def _vectors(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the input vectors of the distinct symbols of an index, and the index in them."""
+        ids, index = torch.unique(index, return_inverse=True)
+        n_symbols = self.network.config.n_symbols
+        words = [self.new_words[number - n_symbols] for number in ids[ids >= n_symbols].tolist()]
+        vectors = self.network.input_vectors(ids[ids < n_symbols])
+        if words:
+            vectors = torch.cat([vectors, self.network.new_vectors(words)])
+        return vectors.to(self.dtype), index
 
     def step(
         self, layer: int, x: Tensor, h: Tensor, c: Tensor | None
@@ -134,7 +148,7 @@ class LanguageModelNetwork(MeasuredNetwork):
 
     def run(self, index: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Read symbols; return the output of the last layer and the final state."""
-        output = self.network(self._vectors(), index, state)
+        output = self.network(*self._vectors(index), state)
         return output.hidden, output.state
 
     def losses(self, hidden: Tensor, targets: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from elmo.config.language_models import Unit
 from elmo.errors import InputError
 from elmo.lab.gradients.measured_network import MeasuredNetwork
 from elmo.lab.recurrent_layer import RecurrentState
-from elmo.lab.symbols import Ids, Symbols
+from elmo.lab.symbols import Ids, OpenIds, Symbols
 from elmo.lab.text_loss import predictions
 from elmo.progress import format_count
 
@@ -27,17 +27,21 @@ class TextStream:
         targets: Ids that it predicts, (steps,).
         unit: What a step is.
         n_symbols: Number of symbols of the text.
+        new_words: Words of a language model that are not symbols, in the order of their ids, which
+            continue those of the symbols.
     """
 
     inputs: Ids
     targets: Ids
     unit: Unit
     n_symbols: int
+    new_words: tuple[str, ...] = ()
 
     @classmethod
-    def of_symbols(cls, ids: Ids, symbols: Symbols) -> "TextStream":
+    def of_symbols(cls, text: OpenIds, symbols: Symbols) -> "TextStream":
         """Return the stream of a language model for the symbol ids of a text."""
-        return cls(*predictions(ids, symbols), symbols.unit, len(ids))
+        inputs, targets = predictions(text.ids, symbols)
+        return cls(inputs, targets, symbols.unit, len(text.ids), text.new_words)
 
 
 @dataclass(frozen=True)
