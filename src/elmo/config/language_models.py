@@ -202,7 +202,7 @@ class RecurrentDropoutConfig:
     locked: bool = True
     """Use the same dropout mask at all time steps of a segment (variational dropout)."""
     embedding_dropout: float = 0.0
-    """Fraction of the symbols whose input vectors are zeroed at each step."""
+    """Fraction of the symbols whose input vectors are zeroed in a segment, at all positions."""
     weight_drop: float = 0.0
     """Dropout on the recurrent weights (DropConnect)."""
     activation_penalty: float = 0.0
