@@ -65,7 +65,7 @@ def train(args: argparse.Namespace) -> None:
     stream = StreamConfig(batch_size=args.batch_size, unroll=20, reset=1.0)
     loss = LossConfig(softmax="sampled", n_samples=args.n_samples)
     optimizer = OptimizerConfig(
-        optimizer="adamw",
+        optimizer=args.optimizer,
         learning_rate=args.learning_rate,
         warmup_steps=LATER_WARMUP if args.weights else FIRST_WARMUP,
         schedule="wsd" if is_decay else "constant",
@@ -191,7 +191,8 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--minutes", type=float, help="Time limit.")
     command.add_argument("--steps", type=int, help="Number of steps of the stage decay.")
     command.add_argument("--decay-steps", type=int, help="How many of these have a falling rate.")
-    command.add_argument("--learning-rate", type=float, default=3e-3)
+    command.add_argument("--optimizer", choices=["adamw", "muon"], default="muon")
+    command.add_argument("--learning-rate", type=float, default=2.1e-3)
     command.add_argument("--seed", type=int, default=1)
     command.add_argument("--cell-dim", type=int, default=2560)
     command.add_argument("--projection-dim", type=int, default=512)
