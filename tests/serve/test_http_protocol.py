@@ -350,6 +350,31 @@ def test_reading_pauses_when_much_is_pipelined():
     assert not transport.is_reading_paused
 
 
+def test_reading_stays_paused_while_the_body_before_the_waiting_data_is_read():
+    async def check():
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+        async def read_slowly(scope, receive, send):
+            while (await receive())["more_body"]:
+                pass
+            await send_answer(send)
+
+        connection = Connection(read_slowly)
+        # The body exceeds the limit of uvicorn, and the empty lines are parsed slowly.
+        connection.send(head + b"%x\r\n" % 10**9 + bytes(100_000) + b"\r\n" * 100_000)
+        sizes = []
+        for _ in range(20):
+            if not connection.transport.is_reading_paused:
+                connection.send(b"\r\n" * 100_000)
+            sizes.append(len(connection.protocol._waiting_data))
+            await asyncio.sleep(0)
+        connection.protocol.connection_lost(None)
+        await connection.finish()
+        return max(sizes)
+
+    assert asyncio.run(check()) < 300_000
+
+
 def test_data_that_takes_long_to_parse_gives_way_to_others():
     async def count(scope, receive, send):
         body = await Request(scope, receive).body()

@@ -23,6 +23,7 @@ from uvicorn.server import ServerState
 from elmo.serve.api_error import ApiError, error_response
 from elmo.serve.fair_limit import FairLimit
 from elmo.serve.read_timer import ReadTimer
+from elmo.serve.reading_flow import ReadingFlow
 
 MAX_HEADER_BYTES = 65_536
 # Bytes behind a request in progress after which reading pauses.
@@ -51,6 +52,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     It parses one request at a time: what follows a request waits, unparsed, for its answer.
     """
 
+    flow: ReadingFlow
     _request_timer: TimerHandle | None = None
     _read_timer: ReadTimer
     _check_timer: TimerHandle | None = None
@@ -100,6 +102,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Accept a connection if there are not too many."""
         super().connection_made(cast(Transport, transport))
+        self.flow = ReadingFlow(self.transport)
         self._read_timer = ReadTimer(self.loop, self.transport)
         limit, host = self._connection_limit, self._host
         if limit is not None:
@@ -279,11 +282,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
                 self._next_turn = self.loop.call_soon(self._begin_turn)
         # Reading continues if there is little, because it notices when the client leaves.
         if len(data) >= MAX_WAITING_BYTES and self._check_timer is None:
-            self.transport.pause_reading()
+            self.flow.pause_until_parsed()
             self._check_timer = self.loop.call_later(CHECK_SECONDS, self._check_connection)
         elif len(data) < MAX_WAITING_BYTES and self._check_timer is not None:
             self._stop_check_timer()
-            self.transport.resume_reading()
+            self.flow.resume_after_parsing()
 
     def _begin_turn(self) -> None:
         self._next_turn = None
@@ -337,7 +340,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._waiting_data.clear()
         if self._check_timer is not None:
             self._stop_check_timer()
-            self.transport.resume_reading()
+            self.flow.resume_after_parsing()
 
     def _check_connection(self) -> None:
         """Close the connection if the client has left, which nothing notices without reading."""
