@@ -26,6 +26,7 @@ from elmo.serve.vector_formats import SAFETENSORS
         ("application/octet-stream; q=0.5, */*", False),
         ("application/octet-stream;q=0", False),
         ("application/octet-stream;q=high, */*;q=0.1", False),
+        ("text/html," * 100 + "application/octet-stream", False),  # ignored, as it is too far
     ],
 )
 def test_type_must_be_named_and_preferred(accept, expected):

@@ -104,6 +104,12 @@ def test_charset_utf8_is_accepted(server):
     assert answer.status_code == 200
 
 
+def test_end_of_a_long_content_type_is_ignored(server):
+    # Thousands of parameters would take long.
+    value = "application/json" + ";" * 1000 + "charset=latin-1"
+    assert send(server, b'{"sentences": []}', **{"content-type": value}).status_code == 200
+
+
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"sentences": [' + b"[]," * 50, b'"",' * 91])
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_body_with_many_values_is_answered_with_413(server, body, is_chunked):

@@ -1,5 +1,8 @@
 """Choice of the form of an answer by the header Accept."""
 
+# Further types are ignored: 64 KiB of them took 40 ms.
+MAX_CHARACTERS = 1000
+
 
 def is_preferred(accept: str, media_type: str, default: str) -> bool:
     """Return whether a client names a media type and does not prefer the default one.
@@ -12,7 +15,7 @@ def is_preferred(accept: str, media_type: str, default: str) -> bool:
         default: Type of the answer otherwise, in lowercase.
     """
     weights: dict[str, float] = {}
-    for item in accept.lower().split(","):
+    for item in accept[:MAX_CHARACTERS].lower().split(","):
         name, *parameters = (part.strip() for part in item.split(";"))
         weights.setdefault(name, _weight(parameters))
     if media_type not in weights:
