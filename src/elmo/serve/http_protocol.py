@@ -8,7 +8,8 @@ is about.
 
 import asyncio
 import select
-from asyncio import AbstractEventLoop, BaseTransport, Handle, TimerHandle, Transport
+import time
+from asyncio import AbstractEventLoop, BaseTransport, TimerHandle, Transport
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, cast
@@ -22,16 +23,19 @@ from uvicorn.server import ServerState
 
 from elmo.serve.api_error import ApiError, error_response
 from elmo.serve.fair_limit import FairLimit
+from elmo.serve.parsing_turns import TURN_SECONDS, ParsingTurns
 from elmo.serve.read_timer import ReadTimer
 from elmo.serve.reading_flow import ReadingFlow
 
 MAX_HEADER_BYTES = 65_536
+# Each look at a header compares the names of all: with 16,000 headers, a request took 0.1 s.
+MAX_HEADERS = 128
+LONG_HEADERS = f"The headers are longer than {MAX_HEADER_BYTES:,} bytes."
+MANY_HEADERS = f"There are more than {MAX_HEADERS} headers."
 # Bytes behind a request in progress after which reading pauses.
 MAX_WAITING_BYTES = 65_536
 # Bytes that are parsed at a time, and those of a body with a known length, which is fast.
 PART_BYTES, BODY_PART_BYTES = 8192, 65_536
-# Seconds after which a connection gives way to others: many empty lines take seconds per MB.
-TURN_SECONDS = 0.001
 # Seconds between checks whether the client has left, while reading is paused.
 CHECK_SECONDS = 1.0
 # Seconds to send the headers of a request, or the rest of a body that the answer did not wait for.
@@ -56,7 +60,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     _request_timer: TimerHandle | None = None
     _read_timer: ReadTimer
     _check_timer: TimerHandle | None = None
-    _next_turn: Handle | None = None
+    _waits_for_turn = False
     _in_headers = True
     _in_body = False
     # Whether further requests are ignored, after an error.
@@ -84,6 +88,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         _loop: AbstractEventLoop | None = None,
         *,
         connection_limit: FairLimit | None = None,
+        turns: ParsingTurns | None = None,
     ) -> None:
         """Create the protocol of a connection that is not made yet.
 
@@ -93,10 +98,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             app_state: State of the application.
             _loop: The event loop, a name that uvicorn prescribes.
             connection_limit: Limit on all connections of the server. Default: none.
+            turns: Turns of all connections of the server. Default: turns of this one.
         """
         super().__init__(config, server_state, app_state, _loop)
         self.app = self._run_app
-        self._connection_limit = connection_limit
+        self._connection_limit, self._turns = connection_limit, turns or ParsingTurns()
         self._waiting_data = bytearray()
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -137,8 +143,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header. Trailers, which follow a body in chunks, are dropped."""
-        if not self._in_body:
-            super().on_header(name, value)
+        if self._in_body:
+            return
+        if len(self.headers) == MAX_HEADERS:
+            self._reject_headers(MANY_HEADERS)
+            raise ValueError(MANY_HEADERS)  # ends the parser
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Begin a request if its headers are not too long."""
@@ -146,8 +156,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             len(name) + len(value) + HEADER_SEPARATORS for name, value in self.headers
         )
         if n_bytes > MAX_HEADER_BYTES:
-            self._reject_headers()
-            raise ValueError("The headers are too long.")  # ends the parser
+            self._reject_headers(LONG_HEADERS)
+            raise ValueError(LONG_HEADERS)  # ends the parser
         self._in_headers, self._in_body, self._n_header_bytes = False, True, 0
         headers = dict(self.headers)
         # The parser has checked that the length is one number.
@@ -268,9 +278,26 @@ class LimitedHttpProtocol(HttpToolsProtocol):
                 self.close_gently()
 
     def _parse_waiting_data(self) -> None:
-        """Parse up to the end of a request that is being processed."""
-        data, end = self._waiting_data, self.loop.time() + TURN_SECONDS
-        while self._next_turn is None and data and not self._must_wait:
+        """Parse for a turn, or wait for one if other connections of the host wait, too."""
+        if self._turns.must_wait(self._host):
+            self._wait_for_turn()
+        else:
+            self._parse_until(time.monotonic() + TURN_SECONDS)
+
+    def _wait_for_turn(self) -> None:
+        if self._waiting_data and not self._waits_for_turn and not self._must_wait:
+            self._waits_for_turn = True
+            self._turns.add(self._host, self._take_turn)
+        self._limit_waiting_data()
+
+    def _take_turn(self, end: float) -> None:
+        self._waits_for_turn = False
+        self._parse_until(end)
+
+    def _parse_until(self, end: float) -> None:
+        """Parse up to the end of a request that is being processed, or of the turn."""
+        data = self._waiting_data
+        while data and not self._must_wait:
             if self._in_headers and not self._n_header_bytes and data[0] in LINE_BREAKS:
                 # Empty lines between requests are allowed.
                 del data[: len(data) - len(data.lstrip(LINE_BREAKS))]
@@ -278,19 +305,19 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             part = bytes(data[: self._next_length()])
             del data[: len(part)]
             self._parse(part)
-            if self.loop.time() >= end:
-                self._next_turn = self.loop.call_soon(self._begin_turn)
-        # Reading continues if there is little, because it notices when the client leaves.
-        if len(data) >= MAX_WAITING_BYTES and self._check_timer is None:
+            if time.monotonic() >= end:
+                break
+        self._wait_for_turn()
+
+    def _limit_waiting_data(self) -> None:
+        """Pause reading while much waits. It continues for little, to notice a client leaving."""
+        n_bytes = len(self._waiting_data)
+        if n_bytes >= MAX_WAITING_BYTES and self._check_timer is None:
             self.flow.pause_until_parsed()
             self._check_timer = self.loop.call_later(CHECK_SECONDS, self._check_connection)
-        elif len(data) < MAX_WAITING_BYTES and self._check_timer is not None:
+        elif n_bytes < MAX_WAITING_BYTES and self._check_timer is not None:
             self._stop_check_timer()
             self.flow.resume_after_parsing()
-
-    def _begin_turn(self) -> None:
-        self._next_turn = None
-        self._parse_waiting_data()
 
     @property
     def _must_wait(self) -> bool:
@@ -322,7 +349,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         # The parser keeps an unfinished header, or trailer, in memory.
         if max(self._n_header_bytes, self._n_chunk_bytes) > MAX_HEADER_BYTES:
             if self._in_headers or self._is_answering:
-                self._reject_headers()
+                self._reject_headers(LONG_HEADERS)
             else:
                 self._close()
 
@@ -373,9 +400,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         else:
             self._close()
 
-    def _reject_headers(self) -> None:
-        text = f"The headers are longer than {MAX_HEADER_BYTES:,} bytes."
-        self._close_with(ApiError(431, text))
+    def _reject_headers(self, reason: str) -> None:
+        self._close_with(ApiError(431, reason))
 
     def _close(self) -> None:
         """Close the connection when the client has read what was sent."""

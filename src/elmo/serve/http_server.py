@@ -21,6 +21,7 @@ from elmo.errors import ConfigError
 from elmo.serve.connection_limit import MAX_CONNECTIONS, connection_limit
 from elmo.serve.http_protocol import LimitedHttpProtocol
 from elmo.serve.memory_trimmer import MemoryTrimmer
+from elmo.serve.parsing_turns import ParsingTurns
 from elmo.serve.server_state import ServerState
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,11 @@ class HttpServer(uvicorn.Server):
                 loop="asyncio",
                 http=cast(
                     type[LimitedHttpProtocol],
-                    partial(LimitedHttpProtocol, connection_limit=connection_limit()),
+                    partial(
+                        LimitedHttpProtocol,
+                        connection_limit=connection_limit(),
+                        turns=ParsingTurns(),
+                    ),
                 ),
                 ws="none",
                 lifespan="off",
