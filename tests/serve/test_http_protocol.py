@@ -28,7 +28,7 @@ class FakeTransport(asyncio.Transport):
     def __init__(self, host="10.0.0.1"):
         super().__init__({"peername": (host, 1)})
         self.output, self.is_reading_paused, self.is_closed = b"", False, False
-        self.has_eof = False
+        self.has_eof = self.is_aborted = False
 
     def write(self, data):
         assert not self.has_eof
@@ -40,7 +40,8 @@ class FakeTransport(asyncio.Transport):
     def close(self):
         self.is_closed = True
 
-    abort = close
+    def abort(self):
+        self.is_closed = self.is_aborted = True
 
     def is_closing(self):
         return self.is_closed
@@ -341,6 +342,49 @@ def test_hosts_take_turns_however_many_connections_they_have():
     assert n_begun == 1
     assert n_parsed <= 2
     assert statuses == [[200]] * 31
+
+
+OLD = b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"6")]])
+def test_answer_to_http_1_0_ends_with_its_connection(headers):
+    async def stream(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for part in (b"one", b"two"):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def check():
+        connection = Connection(stream)
+        connection.send(OLD)
+        await connection.finish()
+        assert connection.transport.is_closed
+        return connection.transport.output.split(b"\r\n\r\n")
+
+    head, body = asyncio.run(check())
+    assert body == b"onetwo"
+    assert b"transfer-encoding" not in head
+    assert head.count(b"content-length: 6") == len(headers)
+    assert b"connection: close" in head
+
+
+@pytest.mark.parametrize("request_", [OLD, GET])
+def test_answer_that_fails_ends_with_a_reset(request_):
+    async def stream(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"part", "more_body": True})
+        raise ZeroDivisionError
+
+    async def check():
+        connection = Connection(stream)
+        connection.send(request_)
+        await connection.finish()
+        return connection.transport
+
+    transport = asyncio.run(check())
+    assert transport.statuses == [200]
+    assert transport.is_aborted
 
 
 def test_lost_connection_cancels_the_request_before_a_pipelined_one():

@@ -49,22 +49,6 @@ def test_only_a_short_answer_has_a_length(n_rows):
     assert (len(bodies) == 1) == (n_rows == 2)
 
 
-def test_long_answer_without_chunks_has_a_length():
-    messages = []
-
-    async def send(message):
-        messages.append(message)
-
-    async def send_rows():
-        answer = LongAnswer([bytes(PART_BYTES)] * 3, AnswerTurns())
-        await answer({"http_version": "1.0"}, None, send)
-
-    asyncio.run(send_rows())
-    start, body = messages
-    assert (b"content-length", b"%d" % (3 * PART_BYTES)) in start["headers"]
-    assert len(body["body"]) == 3 * PART_BYTES
-
-
 def test_array_of_a_safetensors_answer_is_sent_in_parts():
     async def send_array():
         return await messages_of(safetensors_answer([VECTORS], {}, AnswerTurns()))

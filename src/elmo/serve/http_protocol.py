@@ -26,6 +26,7 @@ from elmo.serve.fair_limit import FairLimit
 from elmo.serve.parsing_turns import TURN_SECONDS, ParsingTurns
 from elmo.serve.read_timer import ReadTimer
 from elmo.serve.reading_flow import ReadingFlow
+from elmo.serve.send_without_chunks import SendWithoutChunks
 
 MAX_HEADER_BYTES = 65_536
 # Each look at a header compares the names of all: with 16,000 headers, a request took 0.1 s.
@@ -254,8 +255,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         # `receive` is a method of the cycle. If the client has left already, `self.cycle` is None.
         cycle: RequestResponseCycle = cast(Any, receive).__self__
 
+        if scope["http_version"] == "1.0":
+            send = SendWithoutChunks(send, cycle)
+
         async def send_unless_gone(message: Message) -> None:
-            await send(cast(Any, message))
+            await send(message)
             # uvicorn drops what it can no longer send. The rest of the answer is not computed.
             is_lost = self.transport.is_closing() and not cycle.response_complete
             if cycle.disconnected or is_lost:
@@ -276,6 +280,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             else:
                 self._send_error(_unavailable("The server is shutting down."))
                 self.close_gently()
+        except Exception:
+            if cycle.response_started:
+                # The end of the connection could be taken for that of the answer.
+                self.transport.abort()
+            raise
 
     def _parse_waiting_data(self) -> None:
         """Parse for a turn, or wait for one if other connections of the host wait, too."""

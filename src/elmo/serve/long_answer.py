@@ -63,14 +63,12 @@ class LongAnswer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer. Small parts are joined, since each takes a system call."""
-        # HTTP/1.0 has no chunks, so the length must be known.
-        has_chunks = scope.get("http_version") != "1.0"
         joined: list[Part] = []
         size, is_started = 0, False
         async for part in self._turns.each(self._parts):
             joined.append(part)
             size += len(part)
-            if size >= PART_BYTES and has_chunks:
+            if size >= PART_BYTES:
                 if not is_started:
                     await self._start(send, self._n_bytes)
                     is_started = True
