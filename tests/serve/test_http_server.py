@@ -222,7 +222,7 @@ def test_second_signal_answers_accepted_requests_with_503(tmp_path):
                 time.sleep(0.01)
             server.process.send_signal(signal.SIGTERM)
             time.sleep(0.2)
-            server.stop()
+            assert server.stop() == 0
             answers = []
             for connection in connections:
                 # An answer that had begun is incomplete.
@@ -236,8 +236,15 @@ def test_second_signal_answers_accepted_requests_with_503(tmp_path):
     assert not [line for line in server.errors if "Traceback" in line]
 
 
+def test_sigterm_while_a_model_is_loaded_ends_the_server_in_order(tmp_path):
+    with running_server(tmp_path, "--model", "small-en", "--model", "again=small-en") as server:
+        time.sleep(0.2)
+        assert server.stop() == 0
+    assert server.errors == []
+
+
 def test_server_ends_with_an_error_if_a_model_cannot_be_loaded(tmp_path):
     with running_server(tmp_path, "--model", "other=./absent") as server:
-        assert server.wait() != 0
+        assert server.wait() == 1
     assert "absent" in "".join(server.errors)
     assert "Traceback" not in "".join(server.errors)

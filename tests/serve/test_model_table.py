@@ -67,3 +67,22 @@ def test_failed_load_is_tried_again_after_a_minute(monkeypatch):
     monkeypatch.setattr(model_table, "RETRY_SECONDS", 0.0)
     assert names.models["a"].request().result(10) == "loaded"
     assert names.is_ready
+
+
+def test_stopped_table_loads_nothing_further():
+    gate, loaded = threading.Event(), []
+
+    def load(name):
+        loaded.append(name)
+        assert gate.wait(10)
+        return name
+
+    names = table(a=lambda: load("a"), b=lambda: load("b"))
+    assert names.join(0)
+    names.start()
+    names.stop()
+    assert not names.join(0.01)
+    gate.set()
+    assert names.join(10)
+    assert len(loaded) == 1
+    assert sorted(entry.state for entry in names.models.values()) == ["loading", "ready"]

@@ -90,6 +90,48 @@ def test_server_ends_if_a_first_load_fails(tmp_path):
         serve_command.serve(ServeConfig(model=(f"tiny={tmp_path / 'absent'}",), port=0))
 
 
+def test_process_ends_at_once_while_a_model_is_loaded(monkeypatch):
+    begun, gate, has_stopped, ends = threading.Event(), threading.Event(), threading.Event(), []
+
+    def load(name, source, device, precision):
+        begun.set()
+        assert gate.wait(60)
+
+    def stop():
+        assert begun.wait(60)
+        while not has_stopped.wait(0.3):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("elmo.serve.loaded_model.LoadedModel.load", load)
+    monkeypatch.setattr(serve_command, "_end_process", lambda: ends.append(begun.is_set()))
+    monkeypatch.setattr(http_server, "CLOSING_SECONDS", 0.1)
+    previous = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    try:
+        serve_command.serve(ServeConfig(model=("a=x",), port=0))
+    finally:
+        has_stopped.set()
+        stopping.join()
+        signal.signal(signal.SIGTERM, previous)
+        gate.set()
+    assert ends == [True]
+
+
+def test_nothing_further_is_loaded_after_a_first_load_fails(tmp_path, monkeypatch):
+    ended = []
+
+    def load(name, source, device, precision):
+        time.sleep(0.2)
+        ended.append(name)
+        raise FormatError("It is damaged.")
+
+    monkeypatch.setattr("elmo.serve.loaded_model.LoadedModel.load", load)
+    with pytest.raises(FormatError, match="damaged"):
+        serve_command.serve(ServeConfig(model=("a=x", "b=y"), port=0))
+    assert len(ended) == 1
+
+
 def test_open_server_without_token_is_warned_about(tmp_path, caplog, monkeypatch):
     monkeypatch.delenv("ELMO_SERVE_TOKEN", raising=False)
     local = partial(socket.create_server, ("127.0.0.1", 0))

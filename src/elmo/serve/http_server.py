@@ -90,7 +90,16 @@ class HttpServer(uvicorn.Server):
             gc.set_threshold(*thresholds)
             self._state.queue.close()
             self._state.text_queue.close()
-            self._state.worker.join(CLOSING_SECONDS)
+            self._state.table.stop()
+            self.has_computed(CLOSING_SECONDS)
+
+    def has_computed(self, timeout: float = 0.0) -> bool:
+        """Wait until no thread computes or loads any more, and return whether this is so."""
+        end, state = time.monotonic() + timeout, self._state
+        return all(
+            wait(max(0.0, end - time.monotonic()))
+            for wait in (state.worker.join, state.text_worker.join, state.table.join)
+        )
 
     def _finish_load(self, error: BaseException | None) -> None:
         """Stop the server if a model cannot be loaded."""
@@ -98,6 +107,7 @@ class HttpServer(uvicorn.Server):
         gc.freeze()
         if error is not None:
             self.load_error = self.load_error or error.__cause__
+            self._state.table.stop()
             self.should_exit = True
 
     def stop(self) -> None:

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Generic, Literal, TypeVar
 
 from elmo.serve.loaded_model import LoadedModel
@@ -27,10 +27,18 @@ class LoadFailed(Exception):
 class TableEntry(Generic[Loaded]):
     """A model or task that is loaded once, by a thread."""
 
-    def __init__(self, name: str, load: Callable[[], Loaded], lock: Lock) -> None:
-        """Describe what to load; `lock` is held while loading, so that one loads at a time."""
+    def __init__(self, name: str, load: Callable[[], Loaded], lock: Lock, stopped: Event) -> None:
+        """Describe what to load.
+
+        Args:
+            name: Name of the model or task.
+            load: Function that loads it.
+            lock: Lock that is held while loading, so that one loads at a time.
+            stopped: Event after which nothing begins to load.
+        """
         self.name = name
-        self._load, self._loading, self._lock = load, lock, Lock()
+        self._load, self._loading, self._stopped, self._lock = load, lock, stopped, Lock()
+        self._thread: Thread | None = None
         self._future: Future[Loaded] | None = None
         self._failed_at = 0.0
 
@@ -57,14 +65,28 @@ class TableEntry(Generic[Loaded]):
             if self._future is None or (self.state == "failed" and is_due):
                 self._future = Future()
                 self._future.set_running_or_notify_cancel()
-                Thread(target=self._run, args=(self._future,), name="load", daemon=True).start()
+                args = (self._future,)
+                self._thread = Thread(target=self._run, args=args, name="load", daemon=True)
+                self._thread.start()
             return self._future
+
+    def join(self, timeout: float) -> bool:
+        """Wait until the thread that loads has ended, and return whether it has."""
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def _run(self, future: Future[Loaded]) -> None:
         lower_thread_priority()
+        with self._loading:
+            # Nobody waits for the future of a server that has stopped.
+            if not self._stopped.is_set():
+                self._complete(future)
+
+    def _complete(self, future: Future[Loaded]) -> None:
         try:
-            with self._loading:
-                value = self._load()
+            value = self._load()
         except Exception as error:
             self._failed_at = time.monotonic()
             logger.error("%s could not be loaded: %s", self.name, error)
@@ -92,10 +114,14 @@ class ModelTable:
             tasks: Function that loads each task.
             lazy: Whether models and tasks are loaded on first use.
         """
-        loading = Lock()
-        self.models = {name: TableEntry(name, load, loading) for name, load in models.items()}
-        self.tasks = {name: TableEntry(name, load, loading) for name, load in tasks.items()}
-        self.lazy = lazy
+        loading, stopped = Lock(), Event()
+        self.models = {
+            name: TableEntry(name, load, loading, stopped) for name, load in models.items()
+        }
+        self.tasks = {
+            name: TableEntry(name, load, loading, stopped) for name, load in tasks.items()
+        }
+        self.lazy, self._stopped = lazy, stopped
 
     @property
     def default_model(self) -> str:
@@ -110,6 +136,15 @@ class ModelTable:
     def start(self) -> list[Future[LoadedModel] | Future[LoadedTask]]:
         """Start to load everything, unless the table is lazy, and return the futures."""
         return [] if self.lazy else [entry.request() for entry in self._entries()]
+
+    def stop(self) -> None:
+        """Let nothing further begin to load."""
+        self._stopped.set()
+
+    def join(self, timeout: float) -> bool:
+        """Wait until nothing is being loaded, and return whether this is so."""
+        end = time.monotonic() + timeout
+        return all(entry.join(max(0.0, end - time.monotonic())) for entry in self._entries())
 
     def _entries(self) -> Iterator[TableEntry[LoadedModel] | TableEntry[LoadedTask]]:
         yield from self.models.values()

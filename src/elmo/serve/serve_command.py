@@ -1,6 +1,7 @@
 """The `serve` command: runs the HTTP server until SIGTERM or Ctrl-C."""
 
 import logging
+import os
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,8 @@ from elmo.kernels.device import default_device
 
 logger = logging.getLogger(__name__)
 
+# Seconds to finish a batch in progress before an error is reported.
+ERROR_SECONDS = 30.0
 PACKAGES = ("httptools", "orjson", "prometheus_client", "starlette", "uvicorn")
 
 
@@ -72,8 +75,22 @@ def serve(config: ServeConfig) -> ServeResult:
             )
         server.run_until_stopped(listener)
     if server.load_error is not None:
+        server.has_computed(ERROR_SECONDS)
         raise server.load_error
+    if not server.has_computed():
+        _end_process()
     return ServeResult(server.server_state.total_requests, server.n_unfinished)
+
+
+def _end_process() -> None:
+    """End the process while threads compute or load, without a result.
+
+    At its end, the interpreter would wait for some of them, and stop others within native code,
+    which aborts the process (before Python 3.14).
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _write_line(line: str) -> None:
