@@ -458,3 +458,24 @@ def test_divergence_is_an_error_without_rollbacks_or_a_checkpoint(tmp_path, monk
     monkeypatch.setattr(NumberTrainable, "step", diverging_step(0.0, 19, 2.0))
     state, _ = train(make_job(tmp_path / "rise", QUIET))
     assert (state.step, state.n_rollbacks) == (20, 0)
+
+
+def test_model_without_a_defined_score_is_not_saved(tmp_path, monkeypatch):
+    measure = NumberTrainable.measure
+
+    def undefined_at_first(self, step, watch):
+        return [math.nan, 1.0] if step == 4 else measure(self, step, watch)
+
+    monkeypatch.setattr(NumberTrainable, "measure", undefined_at_first)
+    job = make_job(tmp_path / "run", QUIET)
+    state, _ = train(job)
+    assert [step for step, _ in job.trainable.saved] == [8, 12, 16, 20]
+    assert math.isfinite(state.best[0])
+
+
+def test_diverged_model_is_not_saved_before_the_first_log_entry(tmp_path, monkeypatch):
+    monkeypatch.setattr(NumberTrainable, "step", diverging_step(0.0, 2, math.nan))
+    monkeypatch.setattr(NumberTrainable, "measure", lambda self, step, watch: [math.nan, 1.0])
+    with pytest.raises(TrainingError, match="The diverged model was not saved"):
+        train(make_job(tmp_path / "run", QUIET, log_every=10))
+    assert not (tmp_path / "run" / "model").exists()

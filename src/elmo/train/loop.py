@@ -199,7 +199,8 @@ class Loop(Generic[Batch, EvaluationT, Result]):
             return
         evaluation = trainable.evaluation(numbers)
         best = trainable.evaluation(state.best).rank if state.best else None
-        is_better = best is None or evaluation.rank < best
+        # NaN is not the best even if it is the first: training has diverged.
+        is_better = not math.isnan(evaluation.rank) and (best is None or evaluation.rank < best)
         state.has_moved |= best is not None and evaluation.rank != best
         if is_better:
             if self._is_out_of_time and state.best:
