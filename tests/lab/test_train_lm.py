@@ -20,6 +20,7 @@ from elmo.config.language_models import (
 from elmo.errors import ConfigError
 from elmo.lab.loss_comparison import read_comparison
 from elmo.lab.recurrent_folder import read_model, write_model
+from elmo.lab.recurrent_trainable import RecurrentTrainable
 from elmo.lab.symbol_text import read_training_text
 from elmo.lab.text_loss import text_loss
 from elmo.lab.train_lm import train_lm
@@ -164,6 +165,29 @@ def test_samples_are_printed(tmp_path, capsys):
     printed = capsys.readouterr().err
     assert printed.count("sample at step") == 2
     assert "sample at step 10:\nthe " in printed
+
+
+def test_sample_of_a_diverged_network_does_not_end_the_run(tmp_path, capsys, monkeypatch):
+    """The loop returns to a checkpoint; an error of the sample would be about the wrong thing."""
+    update, has_diverged = RecurrentTrainable._update, []
+
+    def diverging(self, *arguments):
+        result = update(self, *arguments)
+        if not has_diverged and arguments[-1] == 12:
+            has_diverged.append(True)
+            with torch.no_grad():
+                self.network.recurrent_layers()[0].bias_ih.fill_(torch.nan)
+        return result
+
+    monkeypatch.setattr(RecurrentTrainable, "_update", diverging)
+    config = small_config(
+        tmp_path,
+        samples=TextSampleConfig(sample_every=1, sample_length=5),
+        run=RunConfig(max_steps=20, log_every=5, checkpoint_every=5, max_rollbacks=1),
+    )
+    result = train_lm(config)
+    assert (result.step, result.note) == (20, "finished")
+    assert "no sample at step 13: the probabilities are NaN" in capsys.readouterr().err
 
 
 def test_samples_do_not_change_training(tmp_path):

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from elmo import __version__
 from elmo.config.language_models import LMTrainConfig
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, InputError
 from elmo.lab.generation import TextGenerator
 from elmo.lab.network_text import network_text
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
@@ -289,12 +289,16 @@ class RecurrentTrainable:
             return None
         with self._evaluated_weights():
             generator = TextGenerator(self.network, self.text.symbols)
-            text = generator.sample(
-                samples.sample_prompt,
-                samples.sample_length,
-                temperature=samples.sample_temperature,
-                seed=step,
-            )
+            try:
+                text = generator.sample(
+                    samples.sample_prompt,
+                    samples.sample_length,
+                    temperature=samples.sample_temperature,
+                    seed=step,
+                )
+            except InputError:
+                # The training loop reports that training diverged, or returns to a checkpoint.
+                return f"no sample at step {step:,}: the probabilities are NaN"
         return f"sample at step {step:,}:\n{text}\n"
 
     # ------------------------------------------------------------------------ evaluation
