@@ -6,14 +6,14 @@ import pytest
 from small_language_models import TEXT, small_config
 from typer.testing import CliRunner
 
-from elmo.config import LossConfig, RunConfig
+from elmo.config import LossConfig, OptimizerConfig, RunConfig
 from elmo.config.language_models import (
     LMCompareConfig,
     LMTrainConfig,
     RecurrentConfig,
     SymbolConfig,
 )
-from elmo.errors import ConfigError, InputError
+from elmo.errors import ConfigError, InputError, TrainingError
 from elmo.lab.compare_lm import CURVES, FIGURES, TABLE
 from elmo.lab.compare_lm import compare_lm as compare_configs
 from elmo.lab.loss_comparison import read_comparison
@@ -127,6 +127,29 @@ def test_several_configs_are_compared_as_they_are(tmp_path):
     assert [run.nats for run in again.runs] == losses
     logged = read_log(tmp_path / "run" / "one")
     assert len([event for event in logged if event["kind"] == "evaluation"]) == 1
+
+
+def diverging(tmp_path, *names):
+    """Return configs of which the first diverges at its first step."""
+    found = configs(tmp_path, *names)
+    optimizer = OptimizerConfig(optimizer="adamw", learning_rate=1e6, clip_norm=0)
+    first = next(iter(found))
+    network = RecurrentConfig(cell="rnn", nonlinearity="relu", n_layers=1, hidden_dim=8)
+    return {**found, first: dataclasses.replace(found[first], optimizer=optimizer, network=network)}
+
+
+def test_models_are_compared_without_those_that_diverged(tmp_path):
+    result = compare_configs(diverging(tmp_path, "one", "two"))
+    assert [run.name for run in result.runs] == ["two"]
+    assert list(result.failures) == ["one"]
+    table = (tmp_path / "run" / TABLE).read_text()
+    assert "| two | gru |" in table
+    assert "\none failed: Training diverged before step" in table
+    (alone := tmp_path / "alone").mkdir()
+    lists = {"cells": ("rnn",), "depths": (1,), "widths": (8,)}
+    only = dataclasses.replace(diverging(alone, "one")["one"], **lists)
+    with pytest.raises(TrainingError, match=r"No model could be trained\. rnn-1x8: Training diverged"):
+        compare_lm(only)
 
 
 def test_several_configs_are_crossed_with_the_given_lists(tmp_path):

@@ -19,7 +19,7 @@ from elmo.config.language_models import (
     RecurrentConfig,
     Unit,
 )
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, TrainingError
 from elmo.files import atomic_path
 from elmo.installation import install_command
 from elmo.lab.loss_comparison import baseline_losses
@@ -80,14 +80,20 @@ class CompareResult:
 
     Attributes:
         out: Folder with the runs, the table and the curves.
-        runs: The runs, in the order of configs and grid.
+        runs: The finished runs, in the order of configs and grid.
+        failures: Error messages of the runs that failed, by name.
     """
 
     out: str
     runs: tuple[ComparedRun, ...]
+    failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return the runs as a Markdown table, the best on the held-out text first."""
+        failed = [f"{name} failed: {message}" for name, message in self.failures.items()]
+        return "\n\n".join([self._table(), *failed])
+
+    def _table(self) -> str:
         names = ["cell", "layers", "units", "weights", "nats", "bits per character", "time"]
         has_test = any(run.test_nats is not None for run in self.runs)
         if has_test:
@@ -118,9 +124,15 @@ class _PlannedRun:
 def compare_lm(configs: Mapping[str, LMCompareConfig]) -> CompareResult:
     """Train several models and compare them on the held-out text.
 
+    A model whose training diverges or does not fit into memory does not prevent the comparison of
+    the others.
+
     Args:
         configs: Configs with the same text, by name of their preset or file. The name of a single
             one is not used.
+
+    Raises:
+        TrainingError: No model could be trained.
     """
     first, *others = configs.values()
     for name, other in zip(list(configs)[1:], others, strict=True):
@@ -139,10 +151,7 @@ def compare_lm(configs: Mapping[str, LMCompareConfig]) -> CompareResult:
         with _named_errors(name):
             check_lengths(text.parts, run.config)
             model_config(run.config, text)
-    ngrams = baseline_losses(text)
-    compared = CompareResult(
-        first.out, tuple(_train(name, run, text, ngrams) for name, run in planned.items())
-    )
+    compared = _train_all(first.out, planned, text)
     _write(compared, first.symbols.unit)
     return compared
 
@@ -155,6 +164,23 @@ def _check_common(first: LMCompareConfig, other: LMCompareConfig, name: str) -> 
                 f"{field} of {name} differs from that of the first config. Set its options on the "
                 "command line, or compare configs with the same text and symbols."
             )
+
+
+def _train_all(out: str, planned: Mapping[str, _PlannedRun], text: SymbolText) -> CompareResult:
+    """Train all models, and raise an error if all of them fail."""
+    ngrams = baseline_losses(text)
+    runs: list[ComparedRun] = []
+    failures: dict[str, str] = {}
+    for name, run in planned.items():
+        try:
+            runs.append(_train(name, run, text, ngrams))
+        except TrainingError as error:
+            logger.warning("%s failed: %s", name, error)
+            failures[name] = str(error)
+    if not runs:
+        name, message = next(iter(failures.items()))
+        raise TrainingError(f"No model could be trained. {name}: {message}")
+    return CompareResult(out, tuple(runs), failures)
 
 
 def _train(name: str, run: _PlannedRun, text: SymbolText, ngrams: tuple[float, ...]) -> ComparedRun:
