@@ -148,7 +148,7 @@ def test_models_are_compared_without_those_that_diverged(tmp_path):
     (alone := tmp_path / "alone").mkdir()
     lists = {"cells": ("rnn",), "depths": (1,), "widths": (8,)}
     only = dataclasses.replace(diverging(alone, "one")["one"], **lists)
-    with pytest.raises(TrainingError, match=r"No model could be trained\. rnn-1x8: Training diverged"):
+    with pytest.raises(TrainingError, match=r"No model .* rnn-1x8: Training diverged"):
         compare_lm(only)
 
 
