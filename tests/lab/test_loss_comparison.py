@@ -1,10 +1,13 @@
 """Tests of the comparison of a loss with n-gram models."""
 
+import json
+
 import pytest
 from small_language_models import small_config
 
 from elmo.config.language_models import SymbolConfig
-from elmo.lab.loss_comparison import compare_loss
+from elmo.errors import FormatError
+from elmo.lab.loss_comparison import LossComparison, compare_loss, read_comparison
 from elmo.lab.symbol_text import read_training_text
 from elmo.lab.text_loss import TextLoss
 
@@ -40,3 +43,14 @@ def test_word_models_of_text_with_unknown_words_have_no_bits_per_character(tmp_p
 def test_characters_of_text_with_unknown_words_have_bits_per_character(tmp_path):
     comparison = compared(tmp_path, "characters", LINES + "the cat sat on the <unk>\n")
     assert "-" not in bits_of_rows(comparison)
+
+
+@pytest.mark.parametrize("change", [{"nats": "1"}, {"unit": "lines"}, {"ngrams": 3}, {"extra": 1}])
+def test_comparison_of_wrong_type_is_an_error(tmp_path, change):
+    comparison = LossComparison(2.0, "characters", "test", 1.0, (3.0, 2.5), 100, 7)
+    comparison.write(tmp_path)
+    assert read_comparison(tmp_path) == comparison
+    path = tmp_path / "loss_comparison.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(FormatError, match=r"loss_comparison.json is damaged: comparison"):
+        read_comparison(tmp_path)

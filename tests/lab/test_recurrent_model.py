@@ -1,10 +1,12 @@
 """Tests of `LanguageModel`, the class for Python."""
 
+import json
 import math
 from pathlib import Path
 
 import pytest
 import torch
+from small_language_models import small_network as untrained_network
 from small_networks import TEXT, small_network
 
 from elmo.embed.embedder import ELMo
@@ -12,6 +14,7 @@ from elmo.errors import ConfigError, FormatError, InputError
 from elmo.lab import LanguageModel, TextLoss
 from elmo.lab.generation import TextGenerator
 from elmo.lab.recurrent_folder import RecurrentModel, write_model
+from elmo.lab.symbols import Symbols
 
 
 @pytest.fixture
@@ -211,6 +214,45 @@ def test_load_rejects_damaged_files(folder, name, content):
     (folder / name).write_bytes(content)
     with pytest.raises(FormatError):
         LanguageModel.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("unit", "names"),
+    [
+        ("characters", ["<UNK>", "a", "bc"]),
+        ("characters", ["<UNK>", "a", "a"]),
+        ("characters", ["a", "b", "c"]),
+        ("words", ["<UNK>", "a", "b"]),
+        ("words", ["<UNK>", "</S>", ""]),
+        ("bytes", ["a"]),
+    ],
+)
+def test_load_rejects_symbols_of_another_unit(tmp_path, unit, names):
+    network = untrained_network(256 if unit == "bytes" else 3, unit=unit)
+    write_model(RecurrentModel(network, Symbols(unit, tuple(names)), {}), tmp_path)
+    with pytest.raises(FormatError, match=f"the symbols of a model over {unit}"):
+        LanguageModel.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"softmax_cutoffs": [99]}, {"max_characters": -1, "unit": "words"}]
+)
+def test_load_rejects_network_that_cannot_be_created(folder, change):
+    header = json.loads((folder / "config.json").read_text())
+    header["model"].update(change)
+    if "unit" in change:
+        header["model"]["network"]["word_input"] = "characters"
+        names = json.loads((folder / "symbols.json").read_text())
+        (folder / "symbols.json").write_text(json.dumps([names[0], "</S>", *names[2:]]))
+    (folder / "config.json").write_text(json.dumps(header))
+    with pytest.raises(FormatError, match=r"config.json does not describe a network that can be"):
+        LanguageModel.load(folder)
+
+
+@pytest.mark.parametrize("held_out", [{}, {"nats": "x", "bits_per_character": 1.0}])
+def test_info_omits_damaged_losses(model, held_out):
+    model.training["held_out"] = held_out
+    assert "held-out_loss" not in model.info()
 
 
 def test_load_names_the_difference_of_weights_of_another_model(folder, tmp_path):

@@ -12,6 +12,8 @@ from elmo.lab.recurrent_folder import FORMAT, RecurrentModel, model_path, read_m
 from elmo.lab.symbols import Symbols
 from elmo.progress import format_count
 
+# Losses of the held-out text in the facts about a training run.
+LOSSES = ("nats", "bits_per_character", "perplexity")
 # Number of symbols that are listed.
 MAX_LISTED = 100
 
@@ -67,11 +69,12 @@ def describe_model(model: RecurrentModel) -> dict[str, str | int]:
     if isinstance(steps, int) and isinstance(epochs, float):
         rows["training_steps"] = f"{steps:,}, {epochs:.3g} epochs"
     held_out = training.get("held_out")
-    if isinstance(held_out, dict):
+    losses = [held_out.get(name) for name in LOSSES] if isinstance(held_out, dict) else []
+    if losses and all(isinstance(loss, float) for loss in losses):
+        nats, bits, perplexity = losses
         rows["held-out_loss"] = (
-            f"{held_out['nats']:.4f} nats, {held_out['bits_per_character']:.4f} bits per "
-            f"{'byte' if config.unit == 'bytes' else 'character'}, perplexity "
-            f"{held_out['perplexity']:,.2f}"
+            f"{nats:.4f} nats, {bits:.4f} bits per "
+            f"{'byte' if config.unit == 'bytes' else 'character'}, perplexity {perplexity:,.2f}"
         )
     return rows
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.config.language_models import Unit
-from elmo.errors import FormatError
+from elmo.config.serialization import from_dict
+from elmo.errors import ConfigError, FormatError
 from elmo.files import atomic_path
 from elmo.lab.loss_table import loss_table
 from elmo.lab.ngram_baseline import ngram_losses
@@ -71,9 +72,8 @@ def read_comparison(folder: Path) -> LossComparison | None:
     if not path.exists():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return LossComparison(**{**content, "ngrams": tuple(content["ngrams"])})
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        return from_dict(LossComparison, json.loads(path.read_text(encoding="utf-8")), "comparison")
+    except (OSError, ValueError, ConfigError) as error:
         raise FormatError(f"{path} is damaged: {error}") from None
 
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from elmo.config.language_models import RecurrentModelConfig
+from elmo.config.language_models import RecurrentModelConfig, Unit
 from elmo.config.serialization import from_dict, to_dict
 from elmo.errors import ConfigError, FormatError, shortened
 from elmo.files import write_folder
@@ -20,6 +20,8 @@ from elmo.formats.model_packages import is_model_name
 from elmo.kernels.device import move
 from elmo.lab.recurrent_network import RecurrentNetwork
 from elmo.lab.symbols import Symbols
+from elmo.text.characters import END_TOKEN
+from elmo.text.vocabulary import UNKNOWN
 
 FORMAT = "elmo-torch language model"
 VERSION = 1
@@ -108,7 +110,13 @@ def read_model(folder: str | Path, device: str | torch.device = "cpu") -> Recurr
     except ConfigError as error:
         raise FormatError(str(error)) from None
     symbols = _read_symbols(path, config)
-    network = RecurrentNetwork(config=config)
+    try:
+        network = RecurrentNetwork(config=config)
+    except (ValueError, RuntimeError, MemoryError) as error:
+        reason = shortened(" ".join(str(error).split()), 300)
+        raise FormatError(
+            f"{path / CONFIG} does not describe a network that can be created: {reason}"
+        ) from None
     _load_weights(network, path / WEIGHTS)
     move(network.eval().requires_grad_(False), device)
     training = header.get("training")
@@ -147,7 +155,23 @@ def _read_symbols(path: Path, config: RecurrentModelConfig) -> Symbols:
             f"{path / SYMBOLS} has {len(symbols):,} symbols, but {CONFIG} says "
             f"{config.n_symbols:,}."
         )
+    if not _are_symbols(names, config.unit):
+        raise FormatError(
+            f"{path / SYMBOLS} is damaged or belongs to another model: it does not contain the "
+            f"symbols of a model over {config.unit}."
+        )
     return symbols
+
+
+def _are_symbols(names: list[str], unit: Unit) -> bool:
+    """Whether names can be the symbols of a text; bytes have no names."""
+    first = {"characters": [UNKNOWN], "words": [UNKNOWN, END_TOKEN], "bytes": []}[unit]
+    others = names[len(first) :]
+    if names[: len(first)] != first or len(set(names)) < len(names):
+        return False
+    if unit == "characters":
+        return all(len(name) == 1 for name in others)
+    return all(others) if unit == "words" else not others
 
 
 def _load_weights(network: RecurrentNetwork, path: Path) -> None:
