@@ -43,6 +43,25 @@ def test_all_combinations_are_validated_before_the_first_is_trained(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("cells", "option", "message"),
+    [
+        ("[rnn]", ["--nonlinearity", "relu"], ""),
+        ("[lstmp]", ["--projection-dim", "4"], ""),
+        ("[rnn, gru]", ["--nonlinearity", "relu"], "gru-1x8: nonlinearity is only supported with"),
+    ],
+)
+def test_command_accepts_options_of_the_compared_cells(tmp_path, cells, option, message):
+    from elmo.cli.build_application import application
+
+    (tmp_path / "text.txt").write_text(TEXT)
+    arguments = ["lm", "compare", str(tmp_path / "text.txt"), "--out", str(tmp_path / "out")]
+    arguments += ["--cells", cells, "--depths", "[1]", "--widths", "[8]", "--max-steps", "2"]
+    result = CliRunner().invoke(application(), [*arguments, "--batch-size", "4", *option])
+    assert result.exit_code == (2 if message else 0)
+    assert message in result.output
+
+
 def test_width_of_an_adaptive_softmax_is_checked_before_the_first_is_trained(tmp_path):
     """The number of its clusters depends on the symbols of the text: the last cutoff is unused."""
     sections = {"loss": LossConfig(softmax="adaptive", cutoffs=(4, 8, 500))}

@@ -102,14 +102,18 @@ class RecurrentConfig:
                 "filters must have at least one pair of positive integers [width, count] (got "
                 f"{[list(pair) for pair in self.filters]})."
             )
+        if self.mogrifier_rank is not None and not self.mogrifier_rounds:
+            raise ConfigError("mogrifier_rank needs mogrifier_rounds.")
+        self._require_options_of_cell()
+
+    def _require_options_of_cell(self) -> None:
+        """Raise an error if an option of another cell is set."""
         if self.projection_dim is not None and self.cell != "lstmp":
             raise ConfigError("projection_dim is only supported with cell: lstmp.")
         if self.nonlinearity != "tanh" and self.cell != "rnn":
             raise ConfigError("nonlinearity is only supported with cell: rnn.")
         if self.mogrifier_rounds and self.cell != "lstm":
             raise ConfigError("mogrifier_rounds is only supported with cell: lstm.")
-        if self.mogrifier_rank is not None and not self.mogrifier_rounds:
-            raise ConfigError("mogrifier_rank needs mogrifier_rounds.")
 
     @property
     def output_dim(self) -> int:
@@ -538,6 +542,14 @@ class LMInfoConfig:
 
 
 @dataclass(frozen=True)
+class ComparedNetworkConfig(RecurrentConfig):
+    """Architecture of the compared language models, apart from the cells, depths and widths."""
+
+    def _require_options_of_cell(self) -> None:
+        """Accept options of all cells: the cell can be replaced by those to compare."""
+
+
+@dataclass(frozen=True)
 class LMCompareConfig(LMTrainConfig):
     """Train several language models and compare them.
 
@@ -553,6 +565,8 @@ class LMCompareConfig(LMTrainConfig):
       elmo lm compare shakespeare.txt --out grid --config char-small --config shakespeare
     """
 
+    network: ComparedNetworkConfig = field(default_factory=ComparedNetworkConfig)
+    """Network."""
     cells: tuple[Cell, ...] = ()
     """Cells to compare. Default: rnn, gru and lstm; with several --config the cell of each."""
     depths: tuple[int, ...] = ()

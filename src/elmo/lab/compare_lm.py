@@ -220,9 +220,12 @@ def _planned_runs(configs: Mapping[str, LMCompareConfig]) -> dict[str, _PlannedR
             if name in planned:
                 raise ConfigError(f"Two configs are named {stem}. Rename one of the files.")
             with _named_errors(name):
-                network = dataclasses.replace(
-                    shape, cell=cell, n_layers=n_layers, hidden_dim=hidden_dim
-                )
+                options = {
+                    field.name: getattr(shape, field.name)
+                    for field in dataclasses.fields(RecurrentConfig)
+                }
+                options |= {"cell": cell, "n_layers": n_layers, "hidden_dim": hidden_dim}
+                network = RecurrentConfig(**options)
                 planned[name] = _PlannedRun(_training_config(config, name, network), stem)
     return planned
 
