@@ -201,6 +201,14 @@ def test_samples_do_not_change_training(tmp_path):
         assert torch.equal(value, weights(quiet.out)[name])
 
 
+def test_samples_can_be_changed_when_a_run_resumes(tmp_path, capsys):
+    config = small_config(tmp_path, run=RunConfig(max_steps=10))
+    train_lm(config)
+    samples = TextSampleConfig(sample_every=5, sample_prompt="the dog", sample_length=4)
+    train_lm(dataclasses.replace(config, samples=samples, run=RunConfig(max_steps=20)))
+    assert "sample at step 15:\nthe dog" in capsys.readouterr().err
+
+
 def test_other_text_in_the_same_folder_is_an_error(tmp_path):
     config = small_config(tmp_path)
     train_lm(config)

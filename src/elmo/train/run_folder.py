@@ -53,7 +53,8 @@ RUN_STATE, EARLIER_RUN_STATE = "run_state", "standing"
 CHANGEABLE_OPTIONS = frozenset(
     "out workers epochs max_steps max_minutes max_rollbacks precision kernel accelerator devices "
     "num_nodes accumulate log_every evaluate_every checkpoint_every patience mlflow "
-    "mlflow_store dry_run test cache".split()
+    "mlflow_store dry_run test cache sample_every sample_length sample_prompt "
+    "sample_temperature".split()
 )
 # Also changeable if the data were not prepared into the training folder: such data are identified
 # by their content, not by their path.
