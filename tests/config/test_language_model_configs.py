@@ -113,3 +113,16 @@ def test_rates_and_penalties_must_be_finite_numbers(value):
 def test_options_of_dynamic_evaluation_are_validated(options, message):
     with pytest.raises(ConfigError, match=message):
         LMEvaluateConfig(model="run", text=("text.txt",), **options)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "message"),
+    [
+        (SymbolConfig(tokenizer="korean"), "tokenizer is only supported with unit: words"),
+        (SymbolConfig("bytes", tokenizer="korean"), "tokenizer is only supported with"),
+        (SymbolConfig("bytes", min_count=2), "min_count is not supported with unit: bytes"),
+    ],
+)
+def test_options_of_other_symbols_are_rejected_for_training(symbols, message):
+    with pytest.raises(ConfigError, match=message):
+        LMTrainConfig(("text",), "out", symbols=symbols)

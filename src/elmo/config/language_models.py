@@ -380,6 +380,7 @@ class LMTrainConfig:
         """Validate options that depend on each other."""
         if self.network.word_input == "characters" and self.symbols.unit != "words":
             raise ConfigError("word_input: characters needs unit: words.")
+        self._require_used_symbol_options()
         if not 0.0 <= self.label_smoothing < 1.0:
             raise ConfigError(
                 f"label_smoothing must be at least 0 and below 1 (got {self.label_smoothing})."
@@ -399,6 +400,17 @@ class LMTrainConfig:
             ):
                 if is_set:
                     raise ConfigError(f"{option} needs held-out text.")
+
+    def _require_used_symbol_options(self) -> None:
+        """Raise an error if an option of other symbols is set.
+
+        Not a check of `SymbolConfig`, so that existing models can be read.
+        """
+        symbols = self.symbols
+        if symbols.tokenizer != SymbolConfig.tokenizer and symbols.unit != "words":
+            raise ConfigError("tokenizer is only supported with unit: words.")
+        if symbols.min_count != SymbolConfig.min_count and symbols.unit == "bytes":
+            raise ConfigError("min_count is not supported with unit: bytes.")
 
     def _require_used_width(self) -> None:
         """Raise an error if the width of a single layer is set, but not used.
