@@ -4,7 +4,13 @@ import math
 
 import pytest
 
-from elmo.lab.loss_measures import bits, bits_per_character, perplexity, to_nats
+from elmo.lab.loss_measures import (
+    bits,
+    bits_per_character,
+    perplexity,
+    perplexity_text,
+    to_nats,
+)
 
 
 def test_two_equally_likely_symbols_cost_one_bit():
@@ -25,3 +31,9 @@ def test_to_nats_inverts_each_measure(measure, figure):
 
 def test_perplexity_out_of_range_is_infinite():
     assert perplexity(1000.0) == math.inf
+
+
+def test_perplexity_text_of_a_large_loss_is_short():
+    assert perplexity_text(math.log(1234.5)) == "1,234.50"
+    assert perplexity_text(264.0) == "4.51e+114"
+    assert perplexity_text(math.nan) == "nan"

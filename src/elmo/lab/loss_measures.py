@@ -14,6 +14,12 @@ def perplexity(nats: float) -> float:
         return math.inf
 
 
+def perplexity_text(nats: float) -> str:
+    """Return the perplexity with two decimals, or in scientific notation if it is large."""
+    value = perplexity(nats)
+    return f"{value:,.2f}" if not value >= 1e5 else f"{value:.3g}"
+
+
 def bits(nats: float) -> float:
     """Convert nats to bits."""
     return nats / math.log(2)

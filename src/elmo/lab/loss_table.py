@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from elmo.config.language_models import Unit
-from elmo.lab.loss_measures import bits_per_character, perplexity
+from elmo.lab.loss_measures import bits_per_character, perplexity_text
 from elmo.lab.published_losses import PublishedLoss
 
 COLUMNS = 100
@@ -85,15 +85,10 @@ def _cells(row: _Row, characters_per_symbol: float | None) -> list[str]:
         + ("*" if row.dynamic else ""),
         f"{row.nats:.4f}",
         "-" if bits is None else f"{bits:.3f}",
-        _perplexity(row.nats),
+        perplexity_text(row.nats),
         _shortened(row.split, SPLIT_COLUMNS),
         _shortened(row.source, SOURCE_COLUMNS),
     ]
-
-
-def _perplexity(nats: float) -> str:
-    value = perplexity(nats)
-    return f"{value:,.2f}" if not value >= 1e5 else f"{value:.3g}"
 
 
 def _shortened(text: str, columns: int) -> str:

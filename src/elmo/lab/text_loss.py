@@ -89,7 +89,8 @@ class TextLoss:
         """Return the figures as one line of text."""
         per = "byte" if self.unit == "bytes" else "character"
         text = f"{self.nats:.4f} nats per {self.unit.removesuffix('s')}, "
-        text += f"{self.bits_per_character:.4f} bits per {per}, perplexity {self.perplexity:,.2f}"
+        text += f"{self.bits_per_character:.4f} bits per {per}, "
+        text += f"perplexity {loss_measures.perplexity_text(self.nats)}"
         if self.unknown_rate:
             text += f", {self.unknown_rate:.2%} <UNK>"
             if self.unit == "words":
