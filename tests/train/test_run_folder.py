@@ -24,6 +24,7 @@ from elmo.config import (
     StreamConfig,
     TuneConfig,
 )
+from elmo.config.language_models import LMTrainConfig
 from elmo.errors import ConfigError, OutputError
 from elmo.files import LOCK
 from elmo.tasks.registry.task_config import TaskConfig
@@ -262,6 +263,7 @@ def test_all_options_listed_as_changeable_exist():
     collect(PretrainConfig)
     collect(FinetuneConfig)
     collect(TaskConfig)
+    collect(LMTrainConfig)
     assert known >= CHANGEABLE_OPTIONS
 
 
