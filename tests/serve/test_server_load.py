@@ -132,7 +132,7 @@ def test_memory_of_long_answers_is_limited():
         assert len(server.ask("/score", sentences=sentences)["sentences"]) == 4
         # Room for the body, but not for the answer.
         server.state.memory = HeldMemory(100_000)
-        assert "too much memory" in server.error("/score", 429, sentences=sentences)
+        assert "more memory than" in server.error("/score", 422, sentences=sentences)
         assert server.ask("/score", sentences=sentences[:1])["sentences"]
         assert server.state.memory.n_bytes == 0
 
@@ -141,7 +141,7 @@ def test_memory_of_substitutes_is_reserved_before_they_are_computed():
     with ServerApp() as server:
         server.state.memory = HeldMemory(100_000)
         fields = {"sentence": ["the"] * 10, "n": 100}
-        assert "too much memory" in server.error("/substitutes", 429, **fields)
+        assert "more memory than" in server.error("/substitutes", 422, **fields)
         assert server.ask("/substitutes", **fields | {"n": 5})["positions"]
 
 
@@ -254,9 +254,8 @@ def test_requests_wait_while_their_model_loads_and_others_are_served():
 
     with ServerApp(others={}, lazy=True) as server:
         table = server.state.table
-        table.models["other"] = type(table.models["tiny"])(
-            "other", load, table.models["tiny"]._loading
-        )
+        tiny = table.models["tiny"]
+        table.models["other"] = type(tiny)("other", load, tiny._loading, tiny._stopped)
         table.models["tiny"].request().result(10)
         waiting = InBackground(server, model="other")
         wait_for(lambda: table.models["other"].state == "loading")

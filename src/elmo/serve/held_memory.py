@@ -1,6 +1,6 @@
 """Memory that bodies and answers of requests in progress need, with a limit for all of them."""
 
-from elmo.serve.api_error import ApiError
+from elmo.serve.api_error import ApiError, invalid
 from elmo.serve.fair_limit import FairLimit
 
 
@@ -15,6 +15,11 @@ class HeldMemory:
         """Begin with nothing held; `limit` is in bytes, a `FairLimit`."""
         self._limit = FairLimit(limit)
         self.n_freed = 0
+
+    @property
+    def limit(self) -> int:
+        """Number of bytes that all requests may hold."""
+        return self._limit.limit
 
     @property
     def n_bytes(self) -> int:
@@ -52,8 +57,15 @@ class MemoryReservation:
 
     def add(self, n_bytes: int) -> None:
         """Hold more bytes, or raise `ApiError` if there are too many for all requests."""
-        if n_bytes and not self._memory.has_room(self._host, n_bytes):
-            self._memory.n_freed += n_bytes
+        memory = self._memory
+        if n_bytes and not memory.has_room(self._host, n_bytes):
+            memory.n_freed += n_bytes
+            if self.n_bytes + n_bytes > memory.limit:
+                # Another attempt would fail, too.
+                raise invalid(
+                    "The request and its answer need more memory than the server has for all "
+                    f"requests, {memory.limit:,} bytes. Send several requests."
+                )
             raise ApiError(
                 429, "The requests in progress need too much memory.", {"retry-after": "1"}
             )
