@@ -126,6 +126,13 @@ def test_client_is_the_last_address_before_trusted_proxies(peer, forwarded, expe
     assert client_host(scope, ("10.0.0.1", "10.0.0.2")) == expected
 
 
+def test_trusted_proxy_is_recognized_on_a_socket_for_ipv4_and_ipv6():
+    scope = {"type": "http", "client": ("::ffff:10.0.0.1", 1)}
+    scope["headers"] = [(b"x-forwarded-for", b"10.0.0.9")]
+    assert client_host(scope, ("10.0.0.1",)) == "10.0.0.9"
+    assert client_host(scope, ()) == "10.0.0.1"
+
+
 def test_token_is_read_from_file_or_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("ELMO_SERVE_TOKEN", raising=False)
     assert read_token(None) is None

@@ -76,11 +76,14 @@ def test_full_queue_is_answered_with_429_before_the_body_is_read():
         assert [item.result().status_code for item in waiting] == [200, 200]
 
 
-def test_requests_in_progress_of_one_host_leave_room_for_others():
+@pytest.mark.parametrize(
+    ("same", "other"), [("10.0.0.1", "10.0.0.2"), ("2001:db8::2", "2001:db8:0:1::1")]
+)
+def test_requests_in_progress_of_one_host_leave_room_for_others(same, other):
     with ServerApp(queue_requests=16, trusted_proxy=("testclient",)) as server:
         for _ in range(16):
-            server.state.computed.add("10.0.0.1")
-        for host, status in ("10.0.0.1", 429), ("10.0.0.2", 200):
+            server.state.computed.add("10.0.0.1" if same == "10.0.0.1" else "2001:db8::/64")
+        for host, status in (same, 429), (other, 200):
             headers = {"x-forwarded-for": host}
             server.ask("/embed", status, headers, sentences="the cat")
 

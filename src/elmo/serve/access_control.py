@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo.errors import ConfigError
 from elmo.serve.api_error import ApiError, error_response
+from elmo.serve.client_network import plain_address
 
 TOKEN_VARIABLE = "ELMO_SERVE_TOKEN"
 # Paths for probes, which often use an address instead of the name of the server.
@@ -134,7 +135,7 @@ class TokenCheck:
 
 def client_host(scope: Scope, trusted_proxies: Collection[str]) -> str:
     """Return the address of the client; that before trusted proxies, if it came through one."""
-    host: str = scope["client"][0] if scope.get("client") else ""
+    host = plain_address(scope["client"][0]) if scope.get("client") else ""
     if host not in trusted_proxies:
         return host
     forwarded = ",".join(Request(scope).headers.getlist("x-forwarded-for"))

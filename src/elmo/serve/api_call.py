@@ -119,7 +119,7 @@ class ApiCall:
             )
         if operation.is_short(total):
             return operation.run(items)
-        queued = QueuedRequest(operation, items, self.facts.host)
+        queued = QueuedRequest(operation, items, self.facts.network)
         return await self._through(self.state.text_queue, queued)
 
     def check_layers(self, model: LoadedModel, layers: str) -> int:
@@ -149,7 +149,7 @@ class ApiCall:
         """
         if not items:
             return []
-        queued = QueuedRequest(operation, items, self.facts.host)
+        queued = QueuedRequest(operation, items, self.facts.network)
         self._held.add(sum(map(operation.n_result_bytes, items)))
         if queued.n_words > self.config.queue_words:
             limit = self.config.queue_words // operation.position_cost

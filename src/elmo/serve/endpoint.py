@@ -69,14 +69,14 @@ class EndpointApp:
         error: ApiError | None = None
         if self._endpoint.is_limited and state.is_stopping:
             error = stopping()
-        elif is_computed and state.is_full(facts.host):
+        elif is_computed and state.is_full(facts.network):
             error = full(state)
         if error is not None:
             return await error_response(request, error)(scope, receive, send)
         state.n_active += self._endpoint.is_limited
-        state.computed.add(facts.host, is_computed)
+        state.computed.add(facts.network, is_computed)
         try:
-            with state.memory.reserve(facts.host) as held:
+            with state.memory.reserve(facts.network) as held:
                 answer = await self._answer(ApiCall(request, state, held, self._allowed))
                 if not self._endpoint.is_limited:
                     return await answer(scope, receive, send)
@@ -86,7 +86,7 @@ class EndpointApp:
                     await error_response(request, error_of_answer)(scope, receive, send)
         finally:
             state.n_active -= self._endpoint.is_limited
-            state.computed.release(facts.host, is_computed)
+            state.computed.release(facts.network, is_computed)
 
     async def _answer(self, call: ApiCall) -> ASGIApp:
         seconds = call.config.timeout

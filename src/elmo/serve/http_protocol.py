@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from elmo.serve.api_error import ApiError, error_response
+from elmo.serve.client_network import client_network, plain_address
 from elmo.serve.fair_limit import FairLimit
 from elmo.serve.parsing_turns import TURN_SECONDS, ParsingTurns
 from elmo.serve.read_timer import ReadTimer
@@ -62,6 +63,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     _read_timer: ReadTimer
     _check_timer: TimerHandle | None = None
     _waits_for_turn = False
+    # What limits count as one host.
+    _host = ""
     _in_headers = True
     _in_body = False
     # Whether further requests are ignored, after an error.
@@ -111,6 +114,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().connection_made(cast(Transport, transport))
         self.flow = ReadingFlow(self.transport)
         self._read_timer = ReadTimer(self.loop, self.transport)
+        if self.client:
+            self._host = client_network(plain_address(self.client[0]))
         limit, host = self._connection_limit, self._host
         if limit is not None:
             if not limit.has_room(host):
@@ -234,11 +239,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self.transport.write_eof()
         except OSError:  # the client has reset the connection
             self.transport.abort()
-
-    @property
-    def _host(self) -> str:
-        """Address of the peer."""
-        return self.client[0] if self.client else ""
 
     @property
     def _is_answering(self) -> bool:

@@ -6,6 +6,8 @@ from uuid import uuid4
 
 from starlette.types import Scope
 
+from elmo.serve.client_network import client_network
+
 _KEY = "elmo-facts"
 # A random number for each request would be a system call, which gives way to the worker.
 _PREFIX = uuid4().hex[:12]
@@ -18,6 +20,7 @@ class RequestFacts:
 
     Attributes:
         host: Address of the client.
+        network: What limits count as one host.
         id: Unique id, which the answer has in the header X-Request-Id.
         route: Pattern of the path; "other" for an unknown path.
         subject: Name of the model or task.
@@ -33,6 +36,11 @@ class RequestFacts:
     n_sentences: int | None = None
     n_words: int | None = None
     queue_seconds: float | None = None
+    network: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Derive the network from the address."""
+        self.network = client_network(self.host)
 
     def attach(self, scope: Scope) -> None:
         """Make the facts available to the handlers of a request."""
