@@ -1,6 +1,6 @@
-"""Tests that `runs/base_en.py` moves a model in parts and notices damaged ones."""
+"""Tests that `runs/base_model.py` moves a model in parts and notices damaged ones."""
 
-import base_en
+import base_model
 import pytest
 import torch
 from conftest import TINY, random_model
@@ -17,8 +17,8 @@ def model(tmp_path):
 
 
 def test_joined_parts_are_the_model_in_float16(script, tmp_path, model):
-    script("base_en.py", "split", "--model", model, "--out", tmp_path / "parts")
-    script("base_en.py", "join", "--parts", tmp_path / "parts", "--out", tmp_path / "joined")
+    script("base_model.py", "split", "--model", model, "--out", tmp_path / "parts")
+    script("base_model.py", "join", "--parts", tmp_path / "parts", "--out", tmp_path / "joined")
     before, after = read(str(model)).weights, read(str(tmp_path / "joined")).weights
     assert before.keys() == after.keys()
     for name, value in before.items():
@@ -26,24 +26,24 @@ def test_joined_parts_are_the_model_in_float16(script, tmp_path, model):
 
 
 def test_join_rejects_a_damaged_part_and_an_existing_folder(script, tmp_path, model):
-    script("base_en.py", "split", "--model", model, "--out", tmp_path / "parts")
+    script("base_model.py", "split", "--model", model, "--out", tmp_path / "parts")
     with pytest.raises(SystemExit, match="exists"):
-        script("base_en.py", "join", "--parts", tmp_path / "parts", "--out", model)
+        script("base_model.py", "join", "--parts", tmp_path / "parts", "--out", model)
     part = tmp_path / "parts" / "part-00"
     part.write_bytes(part.read_bytes()[:-1] + b"?")
     with pytest.raises(SystemExit, match="part-00 is damaged"):
-        script("base_en.py", "join", "--parts", tmp_path / "parts", "--out", tmp_path / "joined")
+        script("base_model.py", "join", "--parts", tmp_path / "parts", "--out", tmp_path / "joined")
     assert not (tmp_path / "joined").exists()
 
 
 def test_train_requires_steps_for_the_decay_only(script, tmp_path):
     options = ["--data", tmp_path / "none", "--out", tmp_path / "run"]
     with pytest.raises(SystemExit, match="--steps is required"):
-        script("base_en.py", "train", *options, "--stage", "decay")
+        script("base_model.py", "train", *options, "--stage", "decay")
     with pytest.raises(SystemExit, match="only for the decay"):
-        script("base_en.py", "train", *options, "--steps", 5)
+        script("base_model.py", "train", *options, "--steps", 5)
 
 
 def test_default_dimensions_are_supported_by_the_native_kernels():
-    args = base_en.parser().parse_args(["train", "--data", "corpus", "--out", "run"])
+    args = base_model.parser().parse_args(["train", "--data", "corpus", "--out", "run"])
     assert has_native_widths((args.cell_dim, args.projection_dim))

@@ -1,13 +1,16 @@
-r"""Train base-en on machines that can be used for a limited time, and move its weights in parts.
+r"""Train a base model on machines that are free for a limited time, and move its weights in parts.
 
-    elmo prepare TEXT --valid HELD_OUT --out corpus --tokenizer english --sentences split \
-        --vocab-size 100003 --shard-words 1000000000
-    python runs/base_en.py train --data corpus --out run-1 --minutes 22
-    python runs/base_en.py split --model run-1 --out parts
-    python runs/base_en.py join --parts parts --out weights
-    python runs/base_en.py train --data corpus --out run-2 --minutes 22 --weights weights --seed 2
-    python runs/base_en.py train --data corpus --out run-3 --stage decay --weights weights \
-        --steps 25000 --decay-steps 17000 --seed 3
+    python runs/text_overlap.py TEXT... --test PRESET=FILE... --out clean
+    python runs/held_out_text.py clean/*.txt --without "The New Yorker" --out text
+    elmo prepare text/en-*.txt --valid text/valid.txt --out corpus --tokenizer english \
+        --sentences split --vocab-size 100003 --shard-words 1000000000
+    python runs/base_model.py train --data corpus --out run-1 --minutes 22
+    python runs/base_model.py split --model run-1 --out parts
+    python runs/base_model.py join --parts parts --out weights
+    python runs/base_model.py train --data corpus --out run-2 --weights weights --seed 2 \
+        --minutes 22
+    python runs/base_model.py train --data corpus --out run-3 --weights weights --seed 3 \
+        --stage decay --steps 25000 --decay-steps 17000
 
 `train` keeps the learning rate constant until the time limit (stage `stable`), or lowers it
 linearly to 0 over the last steps (stage `decay`). With `--weights` it starts from the weights of an
@@ -180,7 +183,7 @@ def join(args: argparse.Namespace) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    top = argparse.ArgumentParser(description="Train base-en in parts.")
+    top = argparse.ArgumentParser(description="Train a base model in parts.")
     commands = top.add_subparsers(required=True)
     command = commands.add_parser("train", help="Train one part of the run.")
     command.set_defaults(function=train)
