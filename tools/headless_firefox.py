@@ -24,6 +24,7 @@ NAMES = ("firefox-esr", "firefox")
 # The remote agent sets further preferences that keep the browser from using the network.
 PREFERENCES = """
 user_pref("browser.startup.page", 0);
+user_pref("browser.download.folderList", 2);
 user_pref("datareporting.policy.dataSubmissionEnabled", false);
 user_pref("network.connectivity-service.enabled", false);
 user_pref("services.settings.server", "data:,#remote-settings-dummy/v1");
@@ -109,9 +110,10 @@ class WebSocket:
 class Firefox:
     """A running headless Firefox."""
 
-    def __init__(self, port: int, timeout: float) -> None:
-        """Open a session."""
+    def __init__(self, port: int, downloads: Path, timeout: float) -> None:
+        """Open a session with a browser whose folder for downloads is a link."""
         self._web_socket = WebSocket("127.0.0.1", port, "/session", timeout)
+        self._downloads = downloads
         self._number = 0
         self.events: list[dict[str, Any]] = []
         self.call("session.new", capabilities={})
@@ -137,9 +139,12 @@ class Firefox:
         self._web_socket.close()
 
     def save_downloads(self, folder: Path) -> None:
-        """Save downloaded files in a folder."""
-        behavior = {"type": "allowed", "destinationFolder": str(folder)}
-        self.call("browser.setDownloadBehavior", downloadBehavior=behavior)
+        """Save downloaded files in a folder.
+
+        The command that does this is missing in Firefox 140, so the profile names a link.
+        """
+        self._downloads.unlink()
+        self._downloads.symlink_to(folder.resolve())
 
     def page(self, width: int = 1280, height: int = 800) -> "FirefoxPage":
         """Return a new empty page."""
@@ -243,15 +248,18 @@ def headless_firefox(timeout: float = 30.0) -> Iterator[Firefox]:
     if path is None:
         raise RuntimeError("No Firefox is installed. On Debian: apt-get install firefox-esr")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        profile = Path(folder) / "profile"
+        profile, downloads = Path(folder) / "profile", Path(folder) / "downloads"
         profile.mkdir()
-        (profile / "user.js").write_text(PREFERENCES, encoding="utf-8")
+        downloads.symlink_to(profile)
+        preferences = (
+            f'{PREFERENCES}user_pref("browser.download.dir", {json.dumps(str(downloads))});'
+        )
+        (profile / "user.js").write_text(preferences, encoding="utf-8")
         options = ["--headless", "--no-remote", "--profile", str(profile)]
         command = [path, *options, "--remote-debugging-port=0"]
         with browser_process(command, env={**os.environ, "HOME": folder}) as process:
-            browser = Firefox(
-                _port(profile / "WebDriverBiDiServer.json", process, timeout), timeout
-            )
+            port = _port(profile / "WebDriverBiDiServer.json", process, timeout)
+            browser = Firefox(port, downloads, timeout)
             yield browser
             browser.close()
 
