@@ -4,23 +4,21 @@ The parameters use AllenNLP's names and sign conventions. For each call they are
 mapped to the weights of `elmo.model.bilm.BiLM`, which does the computation.
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional
 
 from elmo.compat.allennlp_files import LoadedBiLM, load_bilm
 from elmo.config import ModelConfig
 from elmo.errors import InputError
-from elmo.inference.engine import BiLMCaller
 from elmo.inference.engine_slot import EngineSlot
 from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows
 from elmo.model.lstm import LSTMState
+from elmo.model.replaced_weights import with_weights
 from elmo.model.token_encoder import Highway
 from elmo.text.characters import (
     BEGIN_SENTENCE,
@@ -32,8 +30,6 @@ from elmo.text.characters import (
 
 # AllenNLP always uses 50 characters per word and reads the words <S> and </S> as boundary tokens.
 CHARACTERS = ByteCharacters(50, {BEGIN_TOKEN: BEGIN_SENTENCE, END_TOKEN: END_SENTENCE})
-
-T = TypeVar("T")
 
 
 class StateTable(nn.Module):
@@ -81,22 +77,20 @@ class AllenNLPHighway(Highway):
 
 
 class WeightlessBiLM:
-    """A `BiLM` without weights, which are passed to each call."""
+    """A `BiLM` without weights, which are given for each call."""
 
     def __init__(self, config: ModelConfig) -> None:
         self.engines = EngineSlot()
         with torch.device("meta"):
-            self._module = BiLMCaller(BiLM(config=config))
-            characters = self._module.bilm.encoder.characters
+            self._bilm = BiLM(config=config)
+            characters = self._bilm.encoder.characters
             assert characters is not None
             for number in range(config.encoder.n_highway):
                 characters.highway[number] = AllenNLPHighway(dim=config.encoder.n_filters)
 
-    def __call__(self, weights: dict[str, Tensor], function: Callable[[BiLM, Kernels], T]) -> T:
-        """Call a function with kernels and the biLM, with weights by name in `ELMoNetwork`."""
-        kernels = self.engines.kernels(weights.items())
-        result: T = functional_call(self._module, weights, (lambda bilm: function(bilm, kernels),))
-        return result
+    def with_weights(self, weights: dict[str, Tensor]) -> tuple[BiLM, Kernels]:
+        """Return a biLM with the given weights, by name in `BiLM`, and kernels for one call."""
+        return with_weights(self._bilm, weights), self.engines.kernels(weights.items())
 
 
 class BiLMLayers(TypedDict):
@@ -151,10 +145,8 @@ class TokenEmbedder(nn.Module):
 
     def encode(self, rows: Tensor) -> Tensor:
         """Return the vectors of rows of character ids, (rows, dim)."""
-        weights = _weights(self, self._names)
-        vectors: Tensor = self._bilm(
-            weights, lambda bilm, kernels: bilm.encoder(rows, kernels=kernels)
-        )
+        bilm, kernels = self._bilm.with_weights(_weights(self, self._names))
+        vectors: Tensor = bilm.encoder(rows, kernels=kernels)
         return vectors
 
     def boundary_rows(self) -> Tensor:
@@ -259,12 +251,8 @@ class ElmoBiLM(nn.Module):
     def _run(self, table: Tensor, index: Tensor, mask: Tensor) -> BiLMOutput:
         state = self._elmo_lstm.get(index.shape[0])
         lengths = mask.sum(dim=1).tolist()
-        output: BiLMOutput = self._bilm(
-            _weights(self, self._names),
-            lambda bilm, kernels: bilm.contextualize(
-                table, index, mask, state, lengths, kernels=kernels
-            ),
-        )
+        bilm, kernels = self._bilm.with_weights(_weights(self, self._names))
+        output = bilm.contextualize(table, index, mask, state, lengths, kernels=kernels)
         self._elmo_lstm.update(output.state)
         return output
 
@@ -299,7 +287,7 @@ def add_boundaries(ids: Tensor, real: Tensor, begin: Tensor, end: Tensor) -> Ten
 
 
 def _weights(module: nn.Module, names: dict[str, str]) -> dict[str, Tensor]:
-    """Return the weights by their names in `ELMoNetwork`; the values are AllenNLP's names."""
+    """Return the weights by their names in `BiLM`; the values are AllenNLP's names."""
     return {name: module.get_parameter(allennlp_name) for name, allennlp_name in names.items()}
 
 

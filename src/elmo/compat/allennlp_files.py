@@ -22,7 +22,7 @@ WEIGHTS_MISSING = (
 class LoadedBiLM(NamedTuple):
     """A biLM read from files, whose forget bias is 0.
 
-    `names` maps the names of weights in `ELMoNetwork` to those of AllenNLP, which `arrays` has.
+    `names` maps the names of weights in `BiLM` to those of AllenNLP, which `arrays` has.
     """
 
     config: ModelConfig
@@ -59,7 +59,10 @@ def load_bilm(options_file: str | Path | None, weight_file: str | Path) -> Loade
     # AllenNLP includes the forget bias in the bias.
     model = model.with_forget_bias(0.0)
     rules = [rule for rule in allennlp_modules(model.config) if rule.names[0] in model.weights]
-    names = {rule.names[0]: next(iter(rule.foreign)).removeprefix(_SCOPE) for rule in rules}
+    names = {
+        rule.names[0].removeprefix("bilm."): next(iter(rule.foreign)).removeprefix(_SCOPE)
+        for rule in rules
+    }
     arrays = export_weights(rules, model.weights)
     return LoadedBiLM(
         model.config, names, {name.removeprefix(_SCOPE): array for name, array in arrays.items()}

@@ -45,6 +45,7 @@ from elmo.inference.precision import resolve_precision
 from elmo.inference.word_cache import WordCache
 from elmo.kernels.device import HALF_DTYPES, is_out_of_memory, to_device
 from elmo.kernels.exact_float32 import exact_float32
+from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.text.token_batches import Sentence, TokenMapper
@@ -307,7 +308,8 @@ class EncodingRun:
             # A carried state needs all layers.
             n_layers = None if is_carried else self._n_layers
             args = (rows, index, mask, state, lengths, cached, words_only, n_layers)
-            output = engine.call(self._bilm, lambda bilm: bilm(*args, kernels=engine.kernels))
+            bilm = engine.with_weights(self._bilm)
+            output: BiLMOutput = bilm(*args, kernels=engine.kernels)
             selected = self._select(output)
             counts = lengths
             if not self._keeps_boundaries:
@@ -331,9 +333,8 @@ class EncodingRun:
 
         def encode(rows: NDArray[np.int64]) -> Tensor:
             ids = to_device(rows, self.device)
-            vectors: Tensor = engine.call(
-                self._bilm, lambda bilm: bilm.encoder(ids, kernels=engine.kernels)
-            )
+            bilm = engine.with_weights(self._bilm)
+            vectors: Tensor = bilm.encoder(ids, kernels=engine.kernels)
             return vectors
 
         owner = self._bilm.encoder, (engine.precision, engine.device, engine.snapshot.identity)

@@ -1,14 +1,10 @@
 """Inference engine: the weights of a biLM, compiled for a precision and a device."""
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from threading import RLock
-from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call
+from torch import Tensor
 
 from elmo.inference.precision import ResolvedPrecision, lstm_widths, resolve_precision
 from elmo.kernels.device import can_fuse
@@ -18,20 +14,7 @@ from elmo.kernels.native_kernels import NativeKernels
 from elmo.kernels.torch_kernels import AUTO_KERNELS, Kernels
 from elmo.kernels.weight_snapshot import WeightSnapshot
 from elmo.model.bilm import BiLM
-
-T = TypeVar("T")
-
-_lock = RLock()
-
-
-def _renew_lock() -> None:
-    """Replace the lock in a forked process: another thread may have held it during the fork."""
-    global _lock
-    _lock = RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+from elmo.model.replaced_weights import with_weights
 
 
 @dataclass(frozen=True)
@@ -109,31 +92,12 @@ class Engine:
             return "reference"
         return "fused" if can_fuse(torch.empty(0, device=self.device)) else "cudnn"
 
-    def call(self, bilm: BiLM, function: Callable[[BiLM], T]) -> T:
-        """Call a function with a biLM, which has the weights of the engine during the call.
+    def with_weights(self, bilm: BiLM) -> BiLM:
+        """Return a biLM that has the weights of the engine, for one call.
 
-        If these are not its own, other threads wait: two calls that put different weights into one
-        biLM, and restore what they found, would leave the wrong ones in it.
+        It is the given biLM, which the engine was compiled for, unless the weights were converted.
         """
-        if self.converted is None:
-            return function(bilm)
-        weights = {f"bilm.{name}": value for name, value in self.converted.items()}
-        with _lock:
-            result: T = functional_call(BiLMCaller(bilm), weights, (function,))
-        return result
-
-
-class BiLMCaller(nn.Module):
-    """Module whose `forward` passes a biLM to a function, as `functional_call` needs it."""
-
-    def __init__(self, bilm: BiLM) -> None:
-        """Wrap a biLM. The names of its weights start with `bilm.`, as in `ELMoNetwork`."""
-        super().__init__()
-        self.bilm = bilm
-
-    def forward(self, function: Callable[[BiLM], T]) -> T:
-        """Return the result of the function."""
-        return function(self.bilm)
+        return bilm if self.converted is None else with_weights(bilm, self.converted)
 
 
 def compile_kernels(
