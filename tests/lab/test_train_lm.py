@@ -217,6 +217,16 @@ def test_other_text_in_the_same_folder_is_an_error(tmp_path):
         train_lm(config)
 
 
+def test_run_resumes_with_another_name_of_its_text(tmp_path, monkeypatch):
+    config = small_config(tmp_path, run=RunConfig(max_steps=10))
+    train_lm(config)
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(("text.txt", "./text.txt", "*.txt")):
+        run = RunConfig(max_steps=11 + number)
+        result = train_lm(dataclasses.replace(config, text=(name,), run=run))
+        assert result.step == 11 + number
+
+
 def test_dry_run_writes_nothing(tmp_path):
     config = small_config(tmp_path, run=RunConfig(epochs=2, dry_run=True))
     assert str(train_lm(config))

@@ -58,7 +58,7 @@ CHANGEABLE_OPTIONS = frozenset(
 )
 # Also changeable if the data were not prepared into the training folder: such data are identified
 # by their content, not by their path.
-DATA_OPTIONS = frozenset("data valid corpus train dev".split())
+DATA_OPTIONS = frozenset("data text valid corpus train dev".split())
 
 
 @dataclass(frozen=True)
