@@ -6,10 +6,10 @@ import inspect
 import textwrap
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from elmo.config.renamed import section_types, upgrade
 from elmo.errors import ConfigError, did_you_mean, nearest_name, shortened
@@ -17,6 +17,14 @@ from elmo.errors import ConfigError, did_you_mean, nearest_name, shortened
 Config = TypeVar("Config")
 # The YAML file of a preset, or its values.
 Preset = Path | Mapping[str, object]
+
+
+@typing.runtime_checkable
+class ChecksGiven(Protocol):
+    """A config that rejects options of the user that have no effect."""
+
+    def check_given(self, given: Collection[str]) -> None:
+        """Raise `ConfigError` if one of the given options, by name, has no effect."""
 
 
 def to_dict(config: object) -> dict[str, object]:
@@ -177,7 +185,8 @@ def load_config(
 ) -> Config:
     """Build a config from a YAML file or preset and values that override it, by field name.
 
-    `known` has each preset by name; `synonyms` maps other names to the preset to suggest.
+    `known` has each preset by name; `synonyms` maps other names to the preset to suggest. A config
+    can reject overrides that have no effect; see `ChecksGiven`.
     """
     data: dict[str, object] = {}
     where = source or "config"
@@ -195,7 +204,10 @@ def load_config(
         elif leaf.is_required and leaf.name not in data:
             inside = "" if source is None else f", and {source} does not set {leaf.name}"
             raise ConfigError(f"{leaf.flag} is required{inside}: {leaf.help}")
-    return from_dict(cls, data, where)
+    config = from_dict(cls, data, where)
+    if isinstance(config, ChecksGiven):
+        config.check_given(overrides or {})
+    return config
 
 
 def _read_settings(source: str, known: Mapping[str, Preset], synonyms: Mapping[str, str]) -> object:
