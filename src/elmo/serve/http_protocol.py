@@ -6,28 +6,26 @@ earlier one is being answered, and then no longer knows which of them an error o
 is about.
 """
 
-import asyncio
 import select
 import time
 from asyncio import AbstractEventLoop, BaseTransport, TimerHandle, Transport
 from collections.abc import Sequence
-from http import HTTPStatus
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import httptools
-from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message, Receive, Scope, Send
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from elmo.serve.api_error import ApiError, error_response
+from elmo.serve.api_error import ApiError
 from elmo.serve.client_network import client_network, plain_address
+from elmo.serve.connection_app import run_app
+from elmo.serve.connection_errors import error_bytes, unavailable
 from elmo.serve.fair_limit import FairLimit
 from elmo.serve.parsing_turns import TURN_SECONDS, ParsingTurns
 from elmo.serve.read_timer import ReadTimer
 from elmo.serve.reading_flow import ReadingFlow
-from elmo.serve.send_without_chunks import SendWithoutChunks
 
 MAX_HEADER_BYTES = 65_536
 # Each look at a header compares the names of all: with 16,000 headers, a request took 0.1 s.
@@ -105,7 +103,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             turns: Turns of all connections of the server. Default: turns of this one.
         """
         super().__init__(config, server_state, app_state, _loop)
-        self.app = self._run_app
+        self.app = partial(run_app, self)
         self._connection_limit, self._turns = connection_limit, turns or ParsingTurns()
         self._waiting_data = bytearray()
 
@@ -119,7 +117,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         limit, host = self._connection_limit, self._host
         if limit is not None:
             if not limit.has_room(host):
-                self._send_error(_unavailable("There are too many connections."))
+                self.send_error(unavailable("There are too many connections."))
                 return self._close()
             limit.add(host)
             self._is_counted = True
@@ -240,6 +238,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         except OSError:  # the client has reset the connection
             self.transport.abort()
 
+    def send_error(self, error: ApiError) -> None:
+        """Send an error that no handler knows of, whose answer says that the connection ends."""
+        self.transport.write(error_bytes(error))
+
     @property
     def _is_answering(self) -> bool:
         """Whether a request is being processed."""
@@ -249,42 +251,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def _is_request_unfinished(self) -> bool:
         """Whether a part of a request is still to be received."""
         return self._in_body or self._n_header_bytes > 0
-
-    async def _run_app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application until it has answered, the client leaves, or the server stops."""
-        # `receive` is a method of the cycle. If the client has left already, `self.cycle` is None.
-        cycle: RequestResponseCycle = cast(Any, receive).__self__
-
-        if scope["http_version"] == "1.0":
-            send = SendWithoutChunks(send, cycle)
-
-        async def send_unless_gone(message: Message) -> None:
-            await send(message)
-            # uvicorn drops what it can no longer send. The rest of the answer is not computed.
-            is_lost = self.transport.is_closing() and not cycle.response_complete
-            if cycle.disconnected or is_lost:
-                cycle.disconnected = True
-                raise ClientDisconnect
-
-        try:
-            await self.config.loaded_app(scope, receive, send_unless_gone)
-        except ClientDisconnect:
-            pass
-        except asyncio.CancelledError:
-            # The server stops at once. uvicorn would log it as an error of the application.
-            if cycle.disconnected or cycle.response_complete:
-                return
-            cycle.disconnected = True
-            if cycle.response_started:
-                self.transport.abort()
-            else:
-                self._send_error(_unavailable("The server is shutting down."))
-                self.close_gently()
-        except Exception:
-            if cycle.response_started:
-                # The end of the connection could be taken for that of the answer.
-                self.transport.abort()
-            raise
 
     def _parse_waiting_data(self) -> None:
         """Parse for a turn, or wait for one if other connections of the host wait, too."""
@@ -434,20 +400,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             # The handler, which waits for the body, is to end.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        self._send_error(error)
+        self.send_error(error)
         self.close_gently()
-
-    def _send_error(self, error: ApiError) -> None:
-        answer = error_response(Request({"type": "http", "headers": []}), error)
-        answer.headers["connection"] = "close"
-        lines = [b"%s: %s\r\n" % header for header in answer.raw_headers]
-        reason = HTTPStatus(error.status).phrase
-        start = f"HTTP/1.1 {error.status} {reason}\r\n".encode("ascii")
-        self.transport.write(b"".join([start, *lines, b"\r\n", answer.body]))
-
-
-def _unavailable(message: str) -> ApiError:
-    return ApiError(503, message, {"retry-after": "1"})
 
 
 class BodyCallbacks:
