@@ -5,13 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
+import torch
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 from thinc.api import Adam
 
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
+from elmo.integrations import shared_elmo
 from elmo.integrations.spacy_tok2vec import elmo_tok2vec
 
 # The tag of "bank" depends on the word before it.
@@ -101,3 +104,16 @@ def test_invalid_layers_are_rejected(tiny_folder):
         elmo_tok2vec(str(tiny_folder), layers="all")
     with pytest.raises(ConfigError, match=r"layers is 'top', .*trainable"):
         elmo_tok2vec(str(tiny_folder), layers="top", trainable=True)
+
+
+def test_trainable_model_uses_one_thread_in_a_forked_process(tiny_folder, monkeypatch):
+    """OpenMP hangs in forked processes, such as those of `nlp.pipe(..., n_process=2)`."""
+    layer = elmo_tok2vec(str(tiny_folder), trainable=True)
+    n_threads = torch.get_num_threads()
+    monkeypatch.setattr(shared_elmo._Process, "is_new_fork", True)
+    try:
+        torch.set_num_threads(2)
+        layer.predict([Doc(Vocab(), words=["the", "cat"])])
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(n_threads)

@@ -45,7 +45,7 @@ def shared_elmo(model: str | Path, device: str | None = None) -> "ELMo":
     from elmo.kernels.device import available_device, default_device, move
 
     check_model_name(model)
-    _limit_threads()
+    limit_threads()
     chosen = available_device(device or default_device())
     key = (str(model), str(chosen), file_versions(model))
     with _lock:
@@ -93,7 +93,7 @@ def _after_fork() -> None:
     _Process.is_new_fork = True
 
 
-def _limit_threads() -> None:
+def limit_threads() -> None:
     """Use one thread in a forked process.
 
     OpenMP blocks forever in a process that was forked after its threads had been started. Forked

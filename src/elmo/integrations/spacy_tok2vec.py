@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from elmo.config import Layers
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
-from elmo.integrations.shared_elmo import shared_elmo
+from elmo.integrations.shared_elmo import limit_threads, shared_elmo
 from elmo.integrations.spacy_vectors import doc_sentences, token_rows
 
 # The types of a layer in Thinc: the vectors of documents, and the function that receives their
@@ -91,6 +91,7 @@ def _trainable_forward(
         return zeros, _no_gradient
     rows = [starts[sentence.doc] + token for sentence in sentences for token in sentence.tokens]
     words = [sentence.words for sentence in sentences]
+    limit_threads()
     arguments = ArgsKwargs((words, rows, starts[-1]), {})
     output, torch_backprop = model.shims[0](arguments, is_train)
     values = cast(Floats2d, torch2xp(output, ops=model.ops))
