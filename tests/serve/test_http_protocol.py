@@ -212,6 +212,28 @@ def test_error_in_a_pipelined_request_is_answered_after_the_request_before(piece
     assert transport.has_eof
 
 
+@pytest.mark.parametrize(
+    ("codings", "statuses"),
+    [
+        ([b"Chunked"], [200]),
+        ([b"gzip, chunked"], [501]),
+        ([b"gzip", b"chunked"], [501]),
+    ],
+)
+def test_other_transfer_codings_than_chunked_are_rejected(codings, statuses):
+    async def check():
+        gate = Gate()
+        gate.event.set()
+        connection = Connection(gate)
+        head = b"".join(b"Transfer-Encoding: %s\r\n" % coding for coding in codings)
+        data = b"POST / HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n2\r\n{}\r\n0\r\n\r\n"
+        connection.send(data)
+        await connection.finish()
+        return connection.transport
+
+    assert asyncio.run(check()).statuses == statuses
+
+
 CHUNKED = (
     b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
 )

@@ -97,6 +97,12 @@ def test_other_types_are_answered_with_415(server, headers):
     assert send(server, b"{}", **headers).status_code == 415
 
 
+@pytest.mark.parametrize("encoding", ["", "Identity"])
+def test_body_without_compression_is_accepted(server, encoding):
+    headers = {"content-type": "application/json", "content-encoding": encoding}
+    assert send(server, b'{"sentences": []}', **headers).status_code == 200
+
+
 def test_charset_utf8_is_accepted(server):
     answer = send(
         server, b'{"sentences": []}', **{"content-type": 'application/json;charset="UTF-8"'}

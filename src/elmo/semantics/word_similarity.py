@@ -25,11 +25,16 @@ def cosines_to_word(
     """
     target = unit(vectors[sentence][position])
     for item in vectors:
-        yield unit(item) @ target
+        yield _bounded(unit(item) @ target)
 
 
 def sentence_cosines(vectors: Sequence[NDArray[np.float32]]) -> Iterator[Cosines]:
     """Yield the cosines of each sentence vector with all, (sentences,) each."""
     units = unit(np.array(vectors))
     for start in range(0, len(units), ROWS):
-        yield from units[start : start + ROWS] @ units.T
+        yield from _bounded(units[start : start + ROWS] @ units.T)
+
+
+def _bounded(cosines: Cosines) -> Cosines:
+    """Return cosines without rounding errors beyond 1."""
+    return cosines.clip(-1.0, 1.0)

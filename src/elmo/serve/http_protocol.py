@@ -32,6 +32,7 @@ MAX_HEADER_BYTES = 65_536
 MAX_HEADERS = 128
 LONG_HEADERS = f"The headers are longer than {MAX_HEADER_BYTES:,} bytes."
 MANY_HEADERS = f"There are more than {MAX_HEADERS} headers."
+OTHER_CODING = "Transfer-Encoding must be chunked."
 # Bytes behind a request in progress after which reading pauses.
 MAX_WAITING_BYTES = 65_536
 # Bytes that are parsed at a time, and those of a body with a known length, which is fast.
@@ -162,6 +163,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if n_bytes > MAX_HEADER_BYTES:
             self._reject_headers(LONG_HEADERS)
             raise ValueError(LONG_HEADERS)  # ends the parser
+        codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if codings not in ([], [b"chunked"]):
+            # The parser would read "gzip, chunked" as chunked.
+            self._close_with(ApiError(501, OTHER_CODING))
+            raise ValueError(OTHER_CODING)  # ends the parser
         self._in_headers, self._in_body, self._n_header_bytes = False, True, 0
         headers = dict(self.headers)
         # The parser has checked that the length is one number.

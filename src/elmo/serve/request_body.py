@@ -68,7 +68,7 @@ def _check_headers(request: Request, max_bytes: int) -> None:
     is_utf8 = charsets <= {"utf-8", "utf8"}
     if media_type.strip() != "application/json" or not is_utf8:
         raise ApiError(415, "The body must be JSON in UTF-8, with Content-Type: application/json.")
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if request.headers.get("content-encoding", "").lower() not in ("", "identity"):
         raise ApiError(415, "A compressed body (Content-Encoding) is not supported.")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > max_bytes:

@@ -72,7 +72,8 @@ class RequestFields:
         if isinstance(value, bool) or not isinstance(value, int):
             raise invalid(f"{name} must be an integer, not {kind(value)}.")
         if not minimum <= value <= maximum:
-            raise invalid(f"{name} must be from {minimum} to {maximum} (got {value}).")
+            bounds = f"from {minimum} to {maximum}" if minimum < maximum else f"{minimum}"
+            raise invalid(f"{name} must be {bounds} (got {value}).")
         return value
 
     def layers(self) -> str:

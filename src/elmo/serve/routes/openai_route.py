@@ -105,6 +105,18 @@ OPENAI_MODELS = Endpoint(
     "/v1/models",
     openai_models,
     "Names of the models, as in the OpenAI API",
-    answer=object_of({"object": {"const": "list"}, "data": list_of({"id": {"type": "string"}})}),
+    answer=object_of(
+        {
+            "object": {"const": "list"},
+            "data": list_of(
+                {
+                    "id": {"type": "string"},
+                    "object": {"const": "model"},
+                    "created": {"type": "integer"},
+                    "owned_by": {"type": "string"},
+                }
+            ),
+        }
+    ),
     is_limited=False,
 )
