@@ -24,6 +24,13 @@ def page(browser, tmp_path):
     assert all(url.startswith("file:") for url in requests)
 
 
+def set_step(page, step):
+    page.evaluate(
+        f"(() => {{ const s = document.getElementById('step'); s.value = {step};"
+        "s.dispatchEvent(new Event('input')); })()"
+    )
+
+
 def table(page):
     """Return the rows of the table of networks."""
     return page.evaluate(
@@ -53,10 +60,7 @@ def test_page_escapes_names():
 def test_slider_moves_cursor_and_table(page):
     norms = small_flow()["lstm, trained"].curve().norms
     for step in (0, 7, 20):
-        page.evaluate(
-            f"(() => {{ const s = document.getElementById('step'); s.value = {step};"
-            "s.dispatchEvent(new Event('input')); })()"
-        )
+        set_step(page, step)
         assert page.evaluate("document.getElementById('step-value').textContent") == str(step)
         rows = table(page)
         assert rows[0][0] == "lstm, trained"
@@ -85,6 +89,7 @@ def test_panels_layers_and_scale_change_the_curves(page):
 
 
 def test_play_and_pause(page):
+    set_step(page, 17)
     page.click("#play")
     assert page.evaluate("document.getElementById('play').textContent") == "Pause"
     page.wait("Number(document.getElementById('step').value) === 20")
