@@ -216,6 +216,7 @@ def test_error_in_a_pipelined_request_is_answered_after_the_request_before(piece
     ("codings", "statuses"),
     [
         ([b"Chunked"], [200]),
+        ([b"chunked "], [200]),
         ([b"gzip, chunked"], [501]),
         ([b"gzip", b"chunked"], [501]),
     ],
