@@ -133,6 +133,12 @@ def test_trusted_proxy_is_recognized_on_a_socket_for_ipv4_and_ipv6():
     assert client_host(scope, ()) == "10.0.0.1"
 
 
+def test_forwarded_ipv4_addresses_can_be_written_as_ipv6_addresses():
+    scope = {"type": "http", "client": ("10.0.0.1", 1)}
+    scope["headers"] = [(b"x-forwarded-for", b"::ffff:10.0.0.9, ::ffff:10.0.0.2")]
+    assert client_host(scope, ("10.0.0.1", "10.0.0.2")) == "10.0.0.9"
+
+
 def test_token_is_read_from_file_or_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("ELMO_SERVE_TOKEN", raising=False)
     assert read_token(None) is None

@@ -140,7 +140,7 @@ def client_host(scope: Scope, trusted_proxies: Collection[str]) -> str:
         return host
     forwarded = ",".join(Request(scope).headers.getlist("x-forwarded-for"))
     for address in reversed(forwarded.split(",")):
-        host = address.strip()[:64] or host
+        host = plain_address(address.strip()[:64]) or host
         if host not in trusted_proxies:
             break
     return host

@@ -22,7 +22,7 @@ def client_network(address: str) -> str:
 def plain_address(address: str) -> str:
     """Return an address; an IPv4 address if it is written as an IPv6 address.
 
-    A socket that listens on `::` reports IPv4 clients in this way.
+    A socket that listens on `::` reports IPv4 clients in this way, and so do proxies with one.
     """
     parsed = _ipv6_address(address)
     mapped = parsed.ipv4_mapped if parsed is not None else None
