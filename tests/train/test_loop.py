@@ -473,6 +473,16 @@ def test_model_without_a_defined_score_is_not_saved(tmp_path, monkeypatch):
     assert math.isfinite(state.best[0])
 
 
+def test_run_whose_evaluations_are_all_nan_ends_with_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(NumberTrainable, "measure", lambda self, step, watch: [math.nan, 1.0])
+    for _ in range(2):  # also if the finished run is started again
+        job = make_job(tmp_path / "run", QUIET)
+        with pytest.raises(TrainingError, match="All evaluations were NaN"):
+            train(job)
+        assert not job.trainable.saved
+    assert not (tmp_path / "run" / "model").exists()
+
+
 def test_diverged_model_is_not_saved_before_the_first_log_entry(tmp_path, monkeypatch):
     monkeypatch.setattr(NumberTrainable, "step", diverging_step(0.0, 2, math.nan))
     monkeypatch.setattr(NumberTrainable, "measure", lambda self, step, watch: [math.nan, 1.0])

@@ -21,7 +21,7 @@ from elmo.train.dry_run import dry_run
 from elmo.train.prefetch import prefetched
 from elmo.train.run_folder import RunFolder
 from elmo.train.run_monitor import RunMonitor
-from elmo.train.run_state import MAX_RISE, Diverged, RunState
+from elmo.train.run_state import DIVERGENCE_ADVICE, MAX_RISE, Diverged, RunState
 from elmo.train.stop_request import StopRequest
 from elmo.train.trainable import Batch, EvaluationT, Item, Result, StepResult, TrainingJob
 
@@ -199,8 +199,10 @@ class Loop(Generic[Batch, EvaluationT, Result]):
             return
         evaluation = trainable.evaluation(numbers)
         best = trainable.evaluation(state.best).rank if state.best else None
+        is_nan = math.isnan(evaluation.rank)
         # NaN is not the best even if it is the first: training has diverged.
-        is_better = not math.isnan(evaluation.rank) and (best is None or evaluation.rank < best)
+        is_better = not is_nan and (best is None or evaluation.rank < best)
+        state.has_nan |= is_nan
         state.has_moved |= best is not None and evaluation.rank != best
         if is_better:
             if self._is_out_of_time and state.best:
@@ -261,6 +263,8 @@ class Loop(Generic[Batch, EvaluationT, Result]):
     def _finish(self, note: str) -> Result:
         """Save the model if there was no evaluation, draw the curves and return the result."""
         if not self.state.best:
+            if self.state.has_nan:
+                raise TrainingError(f"All evaluations were NaN. {DIVERGENCE_ADVICE}")
             self.folder.save_model(self.trainable, self.state.step, None)
         self.monitor.draw_curves()
         self.fabric.barrier()

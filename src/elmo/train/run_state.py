@@ -35,6 +35,7 @@ class RunState:
         n_worse: Number of evaluations since the best one. Evaluations are not counted until their
             results differ, since until then the model has not started to learn.
         has_moved: Whether there have been evaluations with different results.
+        has_nan: Whether the result of an evaluation was NaN.
         evaluated: Step of the last evaluation; -1 before the first one.
         before: Return value of `Trainable.measure` for the evaluation that serves as the baseline.
         n_rollbacks: How often the run has returned to a checkpoint because it diverged.
@@ -48,6 +49,7 @@ class RunState:
     best: list[float] = field(default_factory=list)
     n_worse: int = 0
     has_moved: bool = False
+    has_nan: bool = False
     evaluated: int = -1
     before: list[float] = field(default_factory=list)
     n_rollbacks: int = 0
