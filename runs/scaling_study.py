@@ -10,7 +10,7 @@ Finished cells are skipped, so rerun the same command to continue after an inter
 corpus with `--shard-words` above its number of words: sentences are shuffled within shards, and a
 budget below one epoch should sample the whole text.
 
-With one size, several learning rates are tried, and `rates` prints the loss by optimizer and rate:
+With one size, several learning rates are tried, and `rates` prints the loss by rate:
 
     python runs/scaling_study.py train --data corpus --out cells --results rates.jsonl \
         --cell-dims 2048 --tokens 30e6 --optimizer muon --learning-rates 4e-3 8e-3
@@ -367,26 +367,33 @@ def print_table(args: argparse.Namespace) -> None:
 
 
 def print_rates(args: argparse.Namespace) -> None:
-    """Print the held-out loss by size, budget, optimizer and learning rate, as mean of the seeds.
+    """Print the mean held-out loss of the seeds by learning rate, in a row for all other settings.
 
     Args:
         args: Command-line options.
     """
     records = read_records(Path(args.results))
     rates = sorted({record["learning_rate"] for record in records})
-    groups: dict[tuple[object, ...], dict[float, list[Record]]] = {}
+    groups: dict[tuple[str, ...], dict[float, list[Record]]] = {}
     for record in records:
-        key = (record["cell_dim"], record["projection_dim"], record["tokens"], record["optimizer"])
+        key = (
+            f"{record['cell_dim']}/{record['projection_dim']}",
+            " ".join(f"{width}:{count}" for width, count in record["filters"]),
+            f"{record['tokens']:,}",
+            record["schedule"],
+            record["optimizer"],
+        )
         groups.setdefault(key, {}).setdefault(record["learning_rate"], []).append(record)
-    print(row("size", "tokens", "optimizer", *(f"{rate:g}" for rate in rates), "tokens/s"))
-    print(row(*["---"] * (len(rates) + 4)))
-    for (cell_dim, projection_dim, tokens, optimizer), by_rate in groups.items():
+    names = ("size", "filters", "tokens", "schedule", "optimizer")
+    print(row(*names, *(f"{rate:g}" for rate in rates), "tokens/s"))
+    print(row(*["---"] * (len(names) + len(rates) + 1)))
+    for key, by_rate in groups.items():
         values = [mean_loss(by_rate.get(rate, [])) for rate in rates]
         speeds = [
             r["tokens_per_second"] for found in by_rate.values() for r in found if "error" not in r
         ]
-        fastest = f"{statistics.median(speeds):,.0f}" if speeds else ""
-        print(row(f"{cell_dim}/{projection_dim}", f"{tokens:,}", str(optimizer), *values, fastest))
+        speed_text = f"{statistics.median(speeds):,.0f}" if speeds else ""
+        print(row(*key, *values, speed_text))
 
 
 def mean_loss(records: Sequence[Record]) -> str:

@@ -67,12 +67,30 @@ def test_rates_are_means_over_seeds(tmp_path, configs, capsys):
     capsys.readouterr()
     run(tmp_path, "rates")
     assert capsys.readouterr().out.splitlines() == [
-        "| size | tokens | optimizer | 0.25 | 1 | tokens/s |",
-        "| --- | --- | --- | --- | --- | --- |",
-        "| 32/8 | 4,000 | adamw | 5.3500 (1) | diverged | 1,000 |",
-        "| 32/8 | 4,000 | muon | 4.9000 (2) |  | 1,000 |",
+        "| size | filters | tokens | schedule | optimizer | 0.25 | 1 | tokens/s |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| 32/8 | 1:4 3:8 | 4,000 | cosine | adamw | 5.3500 (1) | diverged | 1,000 |",
+        "| 32/8 | 1:4 3:8 | 4,000 | cosine | muon | 4.9000 (2) |  | 1,000 |",
     ]
     assert len(configs) == 4
+
+
+def test_rates_of_other_schedules_and_filters_are_separate_rows(tmp_path, configs, capsys):
+    for seed, options in enumerate([(), ("--schedule", "wsd"), ("--filters", "1:8")]):
+        run(
+            tmp_path / str(seed), "train", *SIZE, "--learning-rates", 0.25, "--seed", seed, *options
+        )
+    results = [path.read_text() for path in sorted(tmp_path.glob("*/results.jsonl"))]
+    (tmp_path / "results.jsonl").write_text("".join(results))
+    capsys.readouterr()
+    run(tmp_path, "rates")
+    assert capsys.readouterr().out.splitlines() == [
+        "| size | filters | tokens | schedule | optimizer | 0.25 | tokens/s |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| 32/8 | 1:4 3:8 | 4,000 | cosine | adamw | 5.2500 (1) | 1,000 |",
+        "| 32/8 | 1:4 3:8 | 4,000 | wsd | adamw | 5.3500 (1) | 1,000 |",
+        "| 32/8 | 1:8 | 4,000 | cosine | adamw | 5.4500 (1) | 1,000 |",
+    ]
 
 
 def test_sizes_need_a_learning_rate_each(tmp_path, configs):
@@ -95,4 +113,7 @@ def test_recorded_cells_of_the_study_are_printed(capsys):
     results = Path(scaling_study.__file__).with_name("scaling_study.jsonl")
     args = scaling_study.parser().parse_args(["rates", "--results", str(results)])
     args.function(args)
-    assert "| 4096/512 | 120,012,800 | adamw |" in capsys.readouterr().out
+    assert (
+        "1:32 2:32 3:64 4:128 5:256 6:512 | 120,012,800 | cosine | adamw |"
+        in capsys.readouterr().out
+    )
