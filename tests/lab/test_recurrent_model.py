@@ -249,6 +249,11 @@ def test_load_rejects_network_that_cannot_be_created(folder, change):
         LanguageModel.load(folder)
 
 
+def test_info_has_a_large_perplexity_in_scientific_notation(model):
+    model.training["held_out"] = TextLoss(264.0, 10, 10, "characters", 0.0).values()
+    assert model.info()["held-out_loss"].endswith("perplexity 4.51e+114")
+
+
 @pytest.mark.parametrize("held_out", [{}, {"nats": "x", "bits_per_character": 1.0}])
 def test_info_omits_damaged_losses(model, held_out):
     model.training["held_out"] = held_out

@@ -7,13 +7,12 @@ from elmo.config.language_models import LMInfoConfig
 from elmo.config.serialization import to_dict
 from elmo.formats.info_and_convert import InfoResult
 from elmo.lab.loss_comparison import read_comparison
+from elmo.lab.loss_measures import perplexity_text
 from elmo.lab.network_text import network_text
 from elmo.lab.recurrent_folder import FORMAT, RecurrentModel, model_path, read_model
 from elmo.lab.symbols import Symbols
 from elmo.progress import format_count
 
-# Losses of the held-out text in the facts about a training run.
-LOSSES = ("nats", "bits_per_character", "perplexity")
 # Number of symbols that are listed.
 MAX_LISTED = 100
 
@@ -69,12 +68,13 @@ def describe_model(model: RecurrentModel) -> dict[str, str | int]:
     if isinstance(steps, int) and isinstance(epochs, float):
         rows["training_steps"] = f"{steps:,}, {epochs:.3g} epochs"
     held_out = training.get("held_out")
-    losses = [held_out.get(name) for name in LOSSES] if isinstance(held_out, dict) else []
-    if losses and all(isinstance(loss, float) for loss in losses):
-        nats, bits, perplexity = losses
+    losses = held_out if isinstance(held_out, dict) else {}
+    nats, bits = losses.get("nats"), losses.get("bits_per_character")
+    if isinstance(nats, float) and isinstance(bits, float):
         rows["held-out_loss"] = (
             f"{nats:.4f} nats, {bits:.4f} bits per "
-            f"{'byte' if config.unit == 'bytes' else 'character'}, perplexity {perplexity:,.2f}"
+            f"{'byte' if config.unit == 'bytes' else 'character'}, perplexity "
+            f"{perplexity_text(nats)}"
         )
     return rows
 
