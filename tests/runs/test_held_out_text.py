@@ -6,7 +6,8 @@ import pytest
 
 
 def article(title, n_lines):
-    return f"= {title} =\n" + "".join(f"{title} {n}\n" for n in range(n_lines))
+    lines = [f"= {title} =", *(f"{title} {n}" for n in range(n_lines - 1)), "= = Section = ="]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def test_every_nth_block_is_held_out_and_articles_are_left_out(script, tmp_path):
