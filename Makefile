@@ -12,8 +12,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-p
 demo: $(VENV)/.train
 	$(BIN)/elmo demo
 
+# Three processes keep two cores busy, because many tests wait for a browser or another process.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Measuring coverage takes nearly as long as the tests themselves.
 coverage: $(VENV)/.test
