@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import RunConfig
+from elmo.config.language_model_commands import LMTrainConfig
 from elmo.config.language_models import (
-    LMTrainConfig,
     RecurrentConfig,
     RecurrentDropoutConfig,
     SegmentConfig,

@@ -59,7 +59,7 @@ def run_trial(name: str, trial: dict[str, object], out: Path, deadline: float) -
 
 def train_one(trial: dict[str, object], out: str, minutes: float) -> dict[str, object]:
     """Train one model and return its losses."""
-    from elmo.config.language_models import LMTrainConfig
+    from elmo.config.language_model_commands import LMTrainConfig
     from elmo.config.serialization import load_config, presets
     from elmo.lab.train_lm import train_lm
 

@@ -5,10 +5,9 @@ import math
 import pytest
 
 from elmo.config import LossConfig
+from elmo.config.language_model_commands import LMEvaluateConfig, LMTrainConfig
 from elmo.config.language_models import (
     AveragingConfig,
-    LMEvaluateConfig,
-    LMTrainConfig,
     RecurrentConfig,
     RecurrentDropoutConfig,
     RecurrentModelConfig,

@@ -3,8 +3,8 @@
 import numpy as np
 
 from elmo.config import RunConfig
+from elmo.config.language_model_commands import LMTrainConfig
 from elmo.config.language_models import (
-    LMTrainConfig,
     RecurrentConfig,
     RecurrentModelConfig,
     SegmentConfig,

@@ -7,12 +7,8 @@ from small_language_models import TEXT, small_config
 from typer.testing import CliRunner
 
 from elmo.config import LossConfig, OptimizerConfig, RunConfig
-from elmo.config.language_models import (
-    LMCompareConfig,
-    LMTrainConfig,
-    RecurrentConfig,
-    SymbolConfig,
-)
+from elmo.config.language_model_commands import LMCompareConfig, LMTrainConfig
+from elmo.config.language_models import RecurrentConfig, SymbolConfig
 from elmo.errors import ConfigError, InputError, TrainingError
 from elmo.lab.compare_lm import CURVES, FIGURES, TABLE
 from elmo.lab.compare_lm import compare_lm as compare_configs

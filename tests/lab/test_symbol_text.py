@@ -4,7 +4,8 @@ import gzip
 
 import pytest
 
-from elmo.config.language_models import LMTrainConfig, SegmentConfig, SymbolConfig
+from elmo.config.language_model_commands import LMTrainConfig
+from elmo.config.language_models import SegmentConfig, SymbolConfig
 from elmo.errors import ConfigError, InputError
 from elmo.lab.symbol_text import read_training_text
 

@@ -24,7 +24,7 @@ from elmo.config import (
     StreamConfig,
     TuneConfig,
 )
-from elmo.config.language_models import LMTrainConfig
+from elmo.config.language_model_commands import LMTrainConfig
 from elmo.errors import ConfigError, OutputError
 from elmo.files import LOCK
 from elmo.tasks.registry.task_config import TaskConfig

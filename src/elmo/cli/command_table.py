@@ -19,7 +19,7 @@ from elmo.config import (
     TaskPredictConfig,
     VocabConfig,
 )
-from elmo.config.language_models import (
+from elmo.config.language_model_commands import (
     LMCompareConfig,
     LMEvaluateConfig,
     LMInfoConfig,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from elmo.config import InfoConfig
-from elmo.config.language_models import LMInfoConfig
+from elmo.config.language_model_commands import LMInfoConfig
 from elmo.errors import ConfigError
 from elmo.formats.info_and_convert import InfoResult
 from elmo.lab.lm_info import lm_info

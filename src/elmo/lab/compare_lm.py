@@ -12,13 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.config.language_models import (
-    Cell,
-    LMCompareConfig,
-    LMTrainConfig,
-    RecurrentConfig,
-    Unit,
-)
+from elmo.config.language_model_commands import LMCompareConfig, LMTrainConfig
+from elmo.config.language_models import Cell, RecurrentConfig, Unit
 from elmo.errors import ConfigError, TrainingError
 from elmo.files import atomic_path
 from elmo.installation import install_command

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 
 from torch import Tensor
 
-from elmo.config.language_models import LMEvaluateConfig, SymbolConfig
+from elmo.config.language_model_commands import LMEvaluateConfig
+from elmo.config.language_models import SymbolConfig
 from elmo.errors import InputError
 from elmo.kernels.device import default_device
 from elmo.kernels.exact_float32 import exact_float32

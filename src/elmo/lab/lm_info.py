@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.config.language_models import LMInfoConfig
+from elmo.config.language_model_commands import LMInfoConfig
 from elmo.config.serialization import to_dict
 from elmo.formats.info_and_convert import InfoResult
 from elmo.lab.loss_comparison import read_comparison

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from elmo.config.bounds import require_type
-from elmo.config.language_models import LMTrainConfig, SymbolConfig
+from elmo.config.language_model_commands import LMTrainConfig
+from elmo.config.language_models import SymbolConfig
 from elmo.config.serialization import leaves, load_config, presets
 from elmo.errors import ConfigError, did_you_mean
 from elmo.kernels.device import default_device

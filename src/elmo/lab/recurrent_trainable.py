@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo import __version__
-from elmo.config.language_models import LMTrainConfig
+from elmo.config.language_model_commands import LMTrainConfig
 from elmo.errors import ConfigError, InputError
 from elmo.lab.generation import TextGenerator
 from elmo.lab.network_text import network_text

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.config.language_models import LMSampleConfig
+from elmo.config.language_model_commands import LMSampleConfig
 from elmo.errors import ConfigError
 from elmo.formats.load import read
 from elmo.kernels.device import default_device

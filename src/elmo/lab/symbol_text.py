@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmo.config.language_models import LMTrainConfig, SymbolConfig, Unit
+from elmo.config.language_model_commands import LMTrainConfig
+from elmo.config.language_models import SymbolConfig, Unit
 from elmo.corpus.compressed_files import READ_ERRORS, decompressed
 from elmo.corpus.text_sources import resolve
 from elmo.errors import ConfigError, InputError

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo.config.language_models import LMTrainConfig, RecurrentModelConfig
+from elmo.config.language_model_commands import LMTrainConfig
+from elmo.config.language_models import RecurrentModelConfig
 from elmo.errors import interruption_note
 from elmo.lab.loss_comparison import compare_loss
 from elmo.lab.recurrent_folder import MODEL, read_model

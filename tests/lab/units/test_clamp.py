@@ -6,7 +6,8 @@ import pytest
 import torch
 from small_networks import TEXT, small_network
 
-from elmo.config.language_models import LMEvaluateConfig, LMSampleConfig, SamplingConfig
+from elmo.config.language_model_commands import LMEvaluateConfig, LMSampleConfig
+from elmo.config.language_models import SamplingConfig
 from elmo.errors import ConfigError, InputError
 from elmo.lab.evaluate_lm import evaluate_lm
 from elmo.lab.generation import TextGenerator

@@ -9,7 +9,8 @@ import torch
 from conftest import TINY, random_model
 
 from elmo.config import LSTMConfig, TextConfig
-from elmo.config.language_models import LMSampleConfig, SamplingConfig
+from elmo.config.language_model_commands import LMSampleConfig
+from elmo.config.language_models import SamplingConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
 from elmo.lab.elmo_generation import ElmoTextGenerator

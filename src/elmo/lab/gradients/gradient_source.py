@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.config.bounds import require_type
-from elmo.config.language_models import LMTrainConfig, RecurrentModelConfig, SymbolConfig
+from elmo.config.language_model_commands import LMTrainConfig
+from elmo.config.language_models import RecurrentModelConfig, SymbolConfig
 from elmo.config.serialization import load_config, presets
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
