@@ -10,6 +10,7 @@ import weakref
 
 import pytest
 import uvicorn
+from fake_connection import BAD, GET, Connection, Gate, iterate, send_answer
 from starlette.requests import ClientDisconnect, Request
 from uvicorn.server import ServerState
 
@@ -17,103 +18,6 @@ from elmo.serve import http_protocol, read_timer
 from elmo.serve.fair_limit import FairLimit
 from elmo.serve.http_protocol import LimitedHttpProtocol
 from elmo.serve.parsing_turns import ParsingTurns
-
-GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-OVER = {"type": "http.disconnect"}
-
-
-class FakeTransport(asyncio.Transport):
-    """A transport that records what is written."""
-
-    def __init__(self, host="10.0.0.1"):
-        super().__init__({"peername": (host, 1)})
-        self.output, self.is_reading_paused, self.is_closed = b"", False, False
-        self.has_eof = self.is_aborted = False
-
-    def write(self, data):
-        assert not self.has_eof
-        self.output += data
-
-    def write_eof(self):
-        self.has_eof = True
-
-    def close(self):
-        self.is_closed = True
-
-    def abort(self):
-        self.is_closed = self.is_aborted = True
-
-    def is_closing(self):
-        return self.is_closed
-
-    def get_write_buffer_size(self):
-        return 0
-
-    def pause_reading(self):
-        self.is_reading_paused = True
-
-    def resume_reading(self):
-        self.is_reading_paused = False
-
-    @property
-    def statuses(self):
-        return [int(number) for number in re.findall(rb"HTTP/1.1 (\d+) ", self.output)]
-
-
-async def send_answer(send, body=b""):
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def answer(scope, receive, send):
-    await send_answer(send)
-
-
-class Gate:
-    """An application whose requests wait until `event` is set, or until the client leaves."""
-
-    def __init__(self):
-        self.event, self.started, self.cancelled = asyncio.Event(), [], []
-
-    async def __call__(self, scope, receive, send):
-        self.started.append(scope["path"])
-        await Request(scope, receive).body()
-        gone = asyncio.ensure_future(receive())
-        waiting = asyncio.ensure_future(self.event.wait())
-        await asyncio.wait({gone, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if gone.done():
-            assert gone.result() == OVER
-            self.cancelled.append(scope["path"])
-            raise ClientDisconnect
-        gone.cancel()
-        await send_answer(send, b"waited")
-
-
-class Connection:
-    """A connection of an application, without a network."""
-
-    def __init__(self, app=answer, host="10.0.0.1", limit=None, turns=None):
-        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
-        config.load()
-        self.state, self.transport = ServerState(), FakeTransport(host)
-        self.protocol = LimitedHttpProtocol(
-            config, self.state, {}, connection_limit=limit, turns=turns
-        )
-        self.protocol.connection_made(self.transport)
-
-    def send(self, data):
-        self.protocol.data_received(data)
-
-    async def finish(self):
-        """Wait until all requests that were accepted are answered."""
-        while self.state.tasks:
-            await asyncio.sleep(0)
-
-
-async def iterate():
-    # The event loop may still hold a handle for one iteration.
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def is_freed(error):
@@ -188,9 +92,6 @@ async def check_pipelined_requests(seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_pipelined_requests_in_pieces_are_answered_in_order_one_at_a_time(seed):
     asyncio.run(check_pipelined_requests(seed))
-
-
-BAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n"
 
 
 @pytest.mark.parametrize("pieces", [[GET + BAD], [GET, BAD], [GET, BAD[:-5], BAD[-5:]]])
@@ -367,49 +268,6 @@ def test_hosts_take_turns_however_many_connections_they_have():
     assert statuses == [[200]] * 31
 
 
-OLD = b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"
-
-
-@pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"6")]])
-def test_answer_to_http_1_0_ends_with_its_connection(headers):
-    async def stream(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        for part in (b"one", b"two"):
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-
-    async def check():
-        connection = Connection(stream)
-        connection.send(OLD)
-        await connection.finish()
-        assert connection.transport.is_closed
-        return connection.transport.output.split(b"\r\n\r\n")
-
-    head, body = asyncio.run(check())
-    assert body == b"onetwo"
-    assert b"transfer-encoding" not in head
-    assert head.count(b"content-length: 6") == len(headers)
-    assert b"connection: close" in head
-
-
-@pytest.mark.parametrize("request_", [OLD, GET])
-def test_answer_that_fails_ends_with_a_reset(request_):
-    async def stream(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"part", "more_body": True})
-        raise ZeroDivisionError
-
-    async def check():
-        connection = Connection(stream)
-        connection.send(request_)
-        await connection.finish()
-        return connection.transport
-
-    transport = asyncio.run(check())
-    assert transport.statuses == [200]
-    assert transport.is_aborted
-
-
 def test_lost_connection_cancels_the_request_before_a_pipelined_one():
     async def check():
         gate = Gate()
@@ -486,70 +344,6 @@ def test_data_that_takes_long_to_parse_gives_way_to_others():
     transport = asyncio.run(check())
     assert b"120000 bytes" in transport.output
     assert not transport.is_reading_paused
-
-
-@pytest.mark.parametrize("data", [GET, BAD[:-5]])
-def test_request_that_is_stopped_at_once_is_answered_with_503(data, caplog):
-    async def check():
-        connection = Connection(Gate())
-        connection.send(data)
-        await iterate()
-        for task in connection.state.tasks:
-            task.cancel()
-        await connection.finish()
-        return connection.transport
-
-    transport = asyncio.run(check())
-    head, body = transport.output.split(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
-    assert b"\r\nretry-after: 1" in head
-    assert b"\r\nconnection: close" in head
-    assert json.loads(body)["error"]["type"] == "unavailable_error"
-    assert caplog.records == []
-
-
-def test_answer_that_is_stopped_at_once_ends_with_the_connection(caplog):
-    async def stream(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await asyncio.Event().wait()
-
-    async def check():
-        connection = Connection(stream)
-        connection.send(GET)
-        await iterate()
-        for task in connection.state.tasks:
-            task.cancel()
-        await connection.finish()
-        return connection.transport
-
-    transport = asyncio.run(check())
-    assert transport.statuses == [200]
-    assert transport.is_closed
-    assert caplog.records == []
-
-
-def test_answer_is_not_computed_after_the_connection_is_lost(caplog):
-    n_parts = 0
-
-    async def stream(scope, receive, send):
-        nonlocal n_parts
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        for _ in range(10):
-            n_parts += 1
-            await send({"type": "http.response.body", "body": b"part", "more_body": True})
-            await asyncio.sleep(0)
-
-    async def check():
-        connection = Connection(stream)
-        connection.send(GET)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        connection.protocol.connection_lost(ConnectionResetError())
-        await connection.finish()
-
-    asyncio.run(check())
-    assert n_parts < 5
-    assert caplog.records == []
 
 
 def test_connections_of_one_host_leave_room_for_others():
