@@ -163,13 +163,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if n_bytes > MAX_HEADER_BYTES:
             self._reject_headers(LONG_HEADERS)
             raise ValueError(LONG_HEADERS)  # ends the parser
-        codings = [
-            # The parser keeps spaces at the end.
-            value.strip().lower()
-            for name, value in self.headers
-            if name == b"transfer-encoding"
-        ]
-        if codings not in ([], [b"chunked"]):
+        # The parser keeps spaces at the end of a header.
+        values = [value.strip() for name, value in self.headers if name == b"transfer-encoding"]
+        if values and [value.lower() for value in values] != [b"chunked"]:
             # The parser would read "gzip, chunked" as chunked.
             self._close_with(ApiError(501, OTHER_CODING))
             raise ValueError(OTHER_CODING)  # ends the parser
