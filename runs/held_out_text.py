@@ -23,7 +23,8 @@ def lines_without(path: Path, titles: Collection[str]) -> Iterator[bytes]:
     is_left_out = False
     with path.open("rb") as raw, decompressed(path.name, raw) as file:
         for line in file:
-            if line.startswith(b"= ") and not line.startswith(b"= ="):  # "= = Section = ="
+            # A section within an article starts with `= = NAME = =`.
+            if line.startswith(b"= ") and not line.startswith(b"= ="):
                 is_left_out = line.strip() in headings
             if not is_left_out:
                 yield line
