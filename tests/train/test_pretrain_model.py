@@ -385,17 +385,11 @@ def test_from_pretrained_rejects_a_training_folder_without_model(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("softmax", ["full", "sampled"])
-def test_pretraining_with_two_processes_equals_a_single_process(corpus, tmp_path, softmax):
-    flags = {
-        "max_steps": 20,
-        "accelerator": "cpu",
-        "softmax": softmax,
-        "n_samples": 8,
-        "batch_size": 8,
-    }
+@pytest.mark.parametrize("loss", [{"softmax": "full"}, {"softmax": "sampled", "n_samples": 8}])
+def test_pretraining_with_two_processes_equals_a_single_process(corpus, tmp_path, loss):
+    flags = {"max_steps": 20, "accelerator": "cpu", "batch_size": 8, **loss}
     outs = {devices: tmp_path / f"run{devices}" for devices in (1, 2)}
-    if softmax == "full":
+    if loss["softmax"] == "full":
         # Two processes resume a run of one process.
         pretrain(config_of(corpus, outs[1], **{**flags, "max_steps": 8}))
         shutil.copytree(outs[1], outs[2])
@@ -404,7 +398,7 @@ def test_pretraining_with_two_processes_equals_a_single_process(corpus, tmp_path
     process.join()
     output = (tmp_path / "output").read_text()
     assert process.exitcode == 0, output
-    assert ("Resuming from step 8" in output) == (softmax == "full")
+    assert ("Resuming from step 8" in output) == (loss["softmax"] == "full")
     one, two = (checkpoint.load_newest(outs[n] / "checkpoints")["learner"] for n in (1, 2))
     for name, value in one["weights"].items():
         torch.testing.assert_close(two["weights"][name], value, rtol=0, atol=1e-5)

@@ -1,6 +1,5 @@
 """Config classes of the commands `elmo lm`."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -95,41 +94,11 @@ class LMTrainConfig:
                 if is_set:
                     raise ConfigError(f"{option} needs held-out text.")
 
-    def check_given(self, given: Collection[str]) -> None:
-        """Raise an error if an option that the user gave has no effect with the others.
-
-        Values of presets and config files are not checked: another option can make them unused.
-        """
-        if self.valid and self.symbols.valid_fraction and "valid_fraction" in given:
-            raise ConfigError("Both --valid and --valid-fraction are given. Remove one of them.")
-        optimizer, average, softmax = self.optimizer, self.averaging.average, self.loss.softmax
-        for names, has_effect, condition in (
-            (("average_decay",), average == "ema", "without average: ema"),
-            (("average_patience",), average == "triggered", "without average: triggered"),
-            (
-                ("character_dim", "filters", "n_highway"),
-                self.network.word_input == "characters",
-                "without word_input: characters",
-            ),
-            (("n_samples",), softmax == "sampled", "without softmax: sampled"),
-            (("unigram_bias",), softmax != "adaptive", "with softmax: adaptive"),
-            (("cutoffs",), softmax == "adaptive", "without softmax: adaptive"),
-            (("accumulator",), optimizer.optimizer == "adagrad", "without optimizer: adagrad"),
-            (
-                ("beta1", "beta2"),
-                optimizer.optimizer != "adagrad",
-                "with optimizer: adagrad",
-            ),
-            (
-                ("sample_length", "sample_prompt", "sample_temperature"),
-                self.samples.sample_every != 0,
-                "with sample_every: 0",
-            ),
-            (("mlflow_store",), self.run.mlflow, "without mlflow"),
-        ):
-            for name in names:
-                if name in given and not has_effect:
-                    raise ConfigError(f"{name} has no effect {condition}.")
+    def unused_options(self) -> dict[str, str]:
+        """Return the options without effect; see `WithUnusedOptions`."""
+        if self.valid and self.symbols.valid_fraction:
+            return {"valid_fraction": "with valid"}
+        return {}
 
     def _require_used_symbol_options(self) -> None:
         """Raise an error if an option of other symbols is set.

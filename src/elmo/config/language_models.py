@@ -115,6 +115,13 @@ class RecurrentConfig:
         if self.mogrifier_rounds and self.cell != "lstm":
             raise ConfigError("mogrifier_rounds is only supported with cell: lstm.")
 
+    def unused_options(self) -> dict[str, str]:
+        """Return the options without effect; see `WithUnusedOptions`."""
+        if self.word_input == "characters":
+            return {}
+        names = ("character_dim", "filters", "n_highway")
+        return dict.fromkeys(names, "without word_input: characters")
+
     @property
     def output_dim(self) -> int:
         """Dimension of the output of all layers but the last."""
@@ -252,6 +259,15 @@ class AveragingConfig:
             )
         require_at_least_one(self, "average_patience")
 
+    def unused_options(self) -> dict[str, str]:
+        """Return the options without effect; see `WithUnusedOptions`."""
+        unused = {}
+        if self.average != "ema":
+            unused["average_decay"] = "without average: ema"
+        if self.average != "triggered":
+            unused["average_patience"] = "without average: triggered"
+        return unused
+
 
 @dataclass(frozen=True)
 class TextSampleConfig:
@@ -275,6 +291,13 @@ class TextSampleConfig:
             raise ConfigError(
                 f"sample_temperature must be 0 or more (got {self.sample_temperature})."
             )
+
+    def unused_options(self) -> dict[str, str]:
+        """Return the options without effect; see `WithUnusedOptions`."""
+        if self.sample_every != 0:
+            return {}
+        names = ("sample_length", "sample_prompt", "sample_temperature")
+        return dict.fromkeys(names, "with sample_every: 0")
 
 
 @dataclass(frozen=True)

@@ -6,25 +6,18 @@ import inspect
 import textwrap
 import types
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from elmo.config.renamed import section_types, upgrade
+from elmo.config.unused_options import reject_unused
 from elmo.errors import ConfigError, did_you_mean, nearest_name, shortened
 
 Config = TypeVar("Config")
 # The YAML file of a preset, or its values.
 Preset = Path | Mapping[str, object]
-
-
-@typing.runtime_checkable
-class ChecksGiven(Protocol):
-    """A config that rejects options of the user that have no effect."""
-
-    def check_given(self, given: Collection[str]) -> None:
-        """Raise `ConfigError` if one of the given options, by name, has no effect."""
 
 
 def to_dict(config: object) -> dict[str, object]:
@@ -185,10 +178,10 @@ def load_config(
 ) -> Config:
     """Build a config from a YAML file or preset and values that override it, by field name.
 
-    `known` has each preset by name; `synonyms` maps other names to the preset to suggest. A config
-    can reject overrides that have no effect; see `ChecksGiven`.
+    `known` has each preset by name; `synonyms` maps other names to the preset to suggest.
     """
     data: dict[str, object] = {}
+    given = set()
     where = source or "config"
     if source is not None:
         settings = _read_settings(source, known or {}, synonyms or {})
@@ -201,12 +194,14 @@ def load_config(
                 section = _mapping(section.setdefault(name, {}), section_name)
             # Users of overrides know an option by its name, not by its section.
             section[leaf.name] = _convert(leaf.hint, overrides[leaf.name], leaf.name)
+            # scikit-learn copies an estimator with the defaults of all its options.
+            if section[leaf.name] != leaf.default:
+                given.add(leaf.name)
         elif leaf.is_required and leaf.name not in data:
             inside = "" if source is None else f", and {source} does not set {leaf.name}"
             raise ConfigError(f"{leaf.flag} is required{inside}: {leaf.help}")
     config = from_dict(cls, data, where)
-    if isinstance(config, ChecksGiven):
-        config.check_given(overrides or {})
+    reject_unused(config, given)
     return config
 
 

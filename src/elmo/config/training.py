@@ -102,6 +102,17 @@ class LossConfig:
                 f"{', '.join(map(str, self.cutoffs))})."
             )
 
+    def unused_options(self) -> dict[str, str]:
+        """Return the options without effect; see `WithUnusedOptions`."""
+        unused = {}
+        if self.softmax != "sampled":
+            unused["n_samples"] = "without softmax: sampled"
+        if self.softmax == "adaptive":
+            unused["unigram_bias"] = "with softmax: adaptive"
+        else:
+            unused["cutoffs"] = "without softmax: adaptive"
+        return unused
+
 
 @dataclass(frozen=True)
 class OptimizerConfig:
@@ -157,6 +168,12 @@ class OptimizerConfig:
             raise ConfigError("decay_steps is only supported with schedule: wsd.")
         if self.weight_decay and self.optimizer == "adagrad":
             raise ConfigError("weight_decay is only supported with optimizer: adamw or muon.")
+
+    def unused_options(self) -> dict[str, str]:
+        """Return the options without effect; see `WithUnusedOptions`."""
+        if self.optimizer == "adagrad":
+            return dict.fromkeys(("beta1", "beta2"), "with optimizer: adagrad")
+        return {"accumulator": "without optimizer: adagrad"}
 
 
 @dataclass(frozen=True)
@@ -256,6 +273,10 @@ class RunConfig:
             raise ConfigError(f"max_minutes must be above 0 (got {self.max_minutes}).")
         if self.max_rollbacks < 0:
             raise ConfigError(f"max_rollbacks must be 0 or more (got {self.max_rollbacks}).")
+
+    def unused_options(self) -> dict[str, str]:
+        """Return the options without effect; see `WithUnusedOptions`."""
+        return {} if self.mlflow else {"mlflow_store": "without mlflow"}
 
 
 @dataclass(frozen=True)
