@@ -18,8 +18,8 @@ earlier part, with a new optimizer and a short warmup, and keeps their vocabular
 another seed, which gives another order of the text. Rerun the same command to continue after an
 interruption.
 
-`split` writes the best model of a run as float16, in files of at most 15 MiB with a list of
-checksums. `join` checks them and writes the model folder.
+`split` writes the best model of a run as int8, in files of at most 15 MiB with a list of checksums.
+`join` checks them and writes the model folder, which is also what the next part starts from.
 """
 
 import argparse
@@ -123,7 +123,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def split(args: argparse.Namespace) -> None:
-    """Write a model as float16 in files of limited size.
+    """Write a model as int8 in files of limited size.
 
     Args:
         args: Command-line options.
@@ -132,7 +132,7 @@ def split(args: argparse.Namespace) -> None:
     out.mkdir(parents=True, exist_ok=True)
     checksums = {}
     with TemporaryDirectory() as temporary:
-        convert(ConvertConfig(args.model, f"{temporary}/model", storage="float16"))
+        convert(ConvertConfig(args.model, f"{temporary}/model", storage="int8"))
         archive = Path(temporary) / "model.tar"
         with tarfile.open(archive, "w") as tar:
             tar.add(f"{temporary}/model", "model")
@@ -203,7 +203,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--n-samples", type=int, default=8192)
     command.add_argument("--evaluate-every", type=int, default=2500)
     command.add_argument("--precision", choices=["float32", "bfloat16"], default="bfloat16")
-    command = commands.add_parser("split", help="Write a model as float16 in parts.")
+    command = commands.add_parser("split", help="Write a model as int8 in parts.")
     command.set_defaults(function=split)
     command.add_argument("--model", required=True, help="Training folder or model folder.")
     command.add_argument("--out", required=True, help="Folder for the parts.")
