@@ -29,3 +29,19 @@ def test_addresses_of_an_ipv6_network_are_one_host(address, network):
 )
 def test_ipv4_address_within_an_ipv6_address_is_plain(address, plain):
     assert plain_address(address) == plain
+
+
+@pytest.mark.parametrize(
+    ("address", "plain"),
+    [
+        ("10.0.0.1:5678", "10.0.0.1"),
+        ("[2001:db8::1]:5678", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("[::ffff:10.0.0.1]:80", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("unknown:80", "unknown:80"),
+        ("[]:80", "[]:80"),
+    ],
+)
+def test_port_is_removed_from_an_address(address, plain):
+    assert plain_address(address) == plain
