@@ -331,9 +331,10 @@ def print_table(args: argparse.Namespace) -> None:
     records = [
         record
         for record in read_records(Path(args.results))
-        if "error" not in record and record["optimizer"] == args.optimizer
+        if "error" not in record
+        and (record["optimizer"], record["schedule"]) == (args.optimizer, args.schedule)
     ]
-    # The best learning rate of each size and budget is used.
+    # The best run of each size and budget is used.
     records.sort(key=lambda record: -record["valid_loss"])
     sizes = sorted({(record["cell_dim"], record["projection_dim"]) for record in records})
     tokens = np.array(sorted({float(record["tokens"]) for record in records}))
@@ -474,6 +475,7 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(function=print_table)
     command.add_argument("--results", required=True, help="JSON lines of `train`.")
     command.add_argument("--optimizer", choices=["adamw", "muon"], default="adamw")
+    command.add_argument("--schedule", choices=["cosine", "wsd"], default="cosine")
     command.add_argument("--minutes", type=float, nargs="+", default=[60.0, 90.0])
     command.add_argument("--noise", type=float, default=0.005, help="Standard deviation in nats.")
     command = commands.add_parser("rates", help="Print the loss by optimizer and learning rate.")

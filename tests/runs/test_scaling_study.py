@@ -99,13 +99,16 @@ def test_sizes_need_a_learning_rate_each(tmp_path, configs):
     assert not configs
 
 
-def test_table_has_the_best_rate_of_one_optimizer(tmp_path, configs, capsys):
+def test_table_has_the_best_rate_of_one_optimizer_and_schedule(tmp_path, configs, capsys):
     run(tmp_path, "train", *SIZE, "--learning-rates", 0.5, 0.25)
     run(tmp_path, "train", *SIZE, "--learning-rates", 0.25, "--optimizer", "muon")
+    run(tmp_path, "train", *SIZE, "--learning-rates", 0.125, "--schedule", "wsd")
     capsys.readouterr()
     run(tmp_path, "table")
     assert "| 32/8 | 210.61 | 1,000 |" in capsys.readouterr().out
-    assert len(configs) == 3
+    run(tmp_path, "table", "--schedule", "wsd")
+    assert "| 32/8 | 185.86 | 1,000 |" in capsys.readouterr().out
+    assert len(configs) == 4
 
 
 def test_recorded_cells_of_the_study_are_printed(capsys):
