@@ -1,5 +1,7 @@
 """Tests of deterministic CPU training and of restoring PyTorch's global settings."""
 
+import logging
+
 import pytest
 import torch
 
@@ -64,3 +66,10 @@ def test_device_of_a_run_follows_from_its_accelerator(accelerator, device):
 def test_device_of_a_run_is_the_one_that_fabric_chooses():
     run = RunConfig()
     assert make_fabric(run).device.type == torch.device(run_device(run)).type
+
+
+def test_fabric_prints_no_notes(caplog, capfd):
+    with caplog.at_level(logging.INFO):
+        make_fabric(RunConfig(accelerator="cpu", precision="bfloat16"))
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")

@@ -1,5 +1,6 @@
 """Sets up the devices and processes of a run, and deterministic training on CPUs."""
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,9 @@ def make_fabric(run: RunConfig) -> "Fabric":
         from lightning.fabric import Fabric
     except ImportError:
         raise MissingExtra("training", "train") from None
+    # Their notes repeat the precision and recommend TF32 without knowing the training.
+    for package in ("lightning.fabric", "lightning.pytorch"):
+        logging.getLogger(package).setLevel(logging.WARNING)
     _check_world_size(run)
     try:
         fabric = Fabric(
