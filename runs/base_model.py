@@ -1,16 +1,12 @@
 r"""Train a base model on machines that are free for a limited time, and move its weights in parts.
 
-    python runs/text_overlap.py TEXT... --test PRESET=FILE... --out clean
-    python runs/held_out_text.py clean/*.txt --without "The New Yorker" --out text
-    elmo prepare text/en-*.txt --valid text/valid.txt --out corpus --tokenizer english \
-        --sentences split --vocab-size 100003 --shard-words 1000000000
     python runs/base_model.py train --data corpus --out run-1 --minutes 22
     python runs/base_model.py split --model run-1 --out parts
     python runs/base_model.py join --parts parts --out weights
     python runs/base_model.py train --data corpus --out run-2 --weights weights --seed 2 \
-        --minutes 22
-    python runs/base_model.py train --data corpus --out run-3 --weights weights --seed 3 \
-        --stage decay --steps 25000 --decay-steps 17000
+        --stage decay --steps 25000 --decay-steps 6000
+
+`runs/base-en.sh` has all steps from a text to a model.
 
 `train` keeps the learning rate constant until the time limit (stage `stable`), or lowers it
 linearly to 0 over the last steps (stage `decay`). With `--weights` it starts from the weights of an

@@ -187,16 +187,28 @@ def fits(calls):
     return {Path(call[6]).name: call[7:] for call in calls if "fit" in call}
 
 
-@pytest.mark.parametrize("name", ["small-en.sh", "small-ko.sh"])
-def test_model_training_scripts_call_existing_scripts_with_known_flags(tmp_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "arguments", "n_commands"),
+    [
+        ("small-en.sh", [], 9),
+        ("small-ko.sh", [], 5),
+        ("base-en.sh", ["20"], 4),
+        ("base-en.sh", ["20", "last-part"], 4),
+    ],
+)
+def test_model_training_scripts_call_existing_scripts_with_known_flags(
+    tmp_path, monkeypatch, name, arguments, n_commands
+):
     for program, prefix in (("elmo", "-m elmo "), ("python", "")):
         (tmp_path / program).write_text(f'#!/usr/bin/env bash\necho "{prefix}$@" >> "$CALLS"\n')
         (tmp_path / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
-    subprocess.run(["bash", str(RUNS / name), tmp_path / "data", tmp_path / "out"], check=True)
+    monkeypatch.setenv("LM1B", "lm1b.txt")
+    script = ["bash", RUNS / name, tmp_path / "data", tmp_path / "out", *arguments]
+    subprocess.run(script, check=True)
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert sum(call.startswith("-m elmo") for call in calls) > 4
+    assert sum(call.startswith("-m elmo") for call in calls) == n_commands
     for call in calls:
         check_call(call.split())
 
