@@ -15,6 +15,7 @@ from elmo.config.language_models import (
     SymbolConfig,
     TextSampleConfig,
 )
+from elmo.config.serialization import load_config, presets
 from elmo.errors import ConfigError
 
 
@@ -125,3 +126,18 @@ def test_options_of_dynamic_evaluation_are_validated(options, message):
 def test_options_of_other_symbols_are_rejected_for_training(symbols, message):
     with pytest.raises(ConfigError, match=message):
         LMTrainConfig(("text",), "out", symbols=symbols)
+
+
+@pytest.mark.parametrize(
+    ("preset", "n_symbols", "n_steps"),
+    [
+        ("char-ptb", 5_017_482, 88_232),
+        ("ptb-awd", 929_589, 17_848),
+        ("wikitext-2-awd", 2_088_628, 15_291),
+    ],
+)
+def test_preset_trains_as_many_steps_as_its_recorded_run(preset, n_symbols, n_steps):
+    required = {"text": ("text",), "out": "out"}
+    config = load_config(LMTrainConfig, preset, required, presets("language_models"))
+    n_segments = n_symbols // (config.segments.batch_size * config.segments.unroll)
+    assert round(config.run.epochs * n_segments) == n_steps
