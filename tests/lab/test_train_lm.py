@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,21 @@ def test_samples_are_printed(tmp_path, capsys):
     printed = capsys.readouterr().err
     assert printed.count("sample at step") == 2
     assert "sample at step 10:\nthe " in printed
+
+
+def test_samples_follow_each_evaluation_by_default(tmp_path, capsys):
+    run = RunConfig(max_steps=25, evaluate_every=10)
+    train_lm(small_config(tmp_path, samples=TextSampleConfig(sample_length=5), run=run))
+    lines = capsys.readouterr().err.splitlines()
+    found = [re.match(r"(?:sample at )?step \d+", line) for line in lines]
+    assert [match[0] for match in found if match] == [
+        "step 10",
+        "sample at step 10",
+        "step 20",
+        "sample at step 20",
+        "step 25",
+        "sample at step 25",
+    ]
 
 
 def test_sample_of_a_diverged_network_does_not_end_the_run(tmp_path, capsys, monkeypatch):

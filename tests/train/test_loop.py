@@ -83,7 +83,7 @@ class NumberTrainable:
         self.number = self.number - rate * difference
         return StepResult(difference**2, difference.abs()[0], rate)
 
-    def message(self, step):
+    def message(self, step, *, is_evaluated):
         return None
 
     def memory_advice(self):

@@ -17,7 +17,7 @@ TRAINABLE = SimpleNamespace(
     tokens_per_step=50,
     loss_names=("forward", "backward"),
     loss_unit="nats",
-    message=lambda step: f"message after step {step}",
+    message=lambda step, is_evaluated: f"message after step {step}",
 )
 RESULT = StepResult(torch.tensor([2.0, 4.0]), torch.tensor(0.5), 0.25)
 EVALUATION = SimpleNamespace(values=lambda: {"score": 0.75}, line=lambda: "score 0.75")
@@ -28,7 +28,7 @@ def report_all(monitor, resume_step=None):
     with monitor.opened(resume_step):
         monitor.step(4, 0.25)
         monitor.losses(4, [2.0, 4.0], RESULT)
-        monitor.message(4)
+        monitor.message(4, is_evaluated=False)
         monitor.evaluation(4, EVALUATION, is_best=True)
         monitor.evaluation(6, EVALUATION, is_best=False)
         monitor.rollback(7, RunState(step=6, n_rollbacks=1), "too high")

@@ -281,11 +281,15 @@ class RecurrentTrainable:
             "Use a smaller --batch-size, --unroll or --hidden-dim."
         )
 
-    def message(self, step: int) -> str | None:
-        """Return a sample of text, if one is due after a step."""
+    def message(self, step: int, *, is_evaluated: bool) -> str | None:
+        """Return a sample of text, if one is due."""
         samples = self.config.samples
-        every = self.evaluate_every if samples.sample_every is None else samples.sample_every
-        if not every or step % every:
+        every = samples.sample_every
+        if every is None:
+            is_due = is_evaluated
+        else:
+            is_due = every > 0 and step % every == 0 and not is_evaluated
+        if not is_due:
             return None
         with self._evaluated_weights():
             generator = TextGenerator(self.network, self.text.symbols)

@@ -173,8 +173,8 @@ class LMTrainable:
         short = dataclasses.replace(batch, parts=parts)
         return short, parts[0].index.shape[1] / self.config.stream.unroll
 
-    def message(self, step: int) -> None:
-        """Return None: there is nothing to print between evaluations."""
+    def message(self, step: int, *, is_evaluated: bool) -> None:
+        """Return None: nothing is printed besides losses and scores."""
 
     def memory_advice(self) -> str:
         """Return an out-of-memory message that suggests a batch size that fits."""

@@ -135,7 +135,7 @@ class Loop(Generic[Batch, EvaluationT, Result]):
                 self.monitor.step(state.step, result.rate)
                 if state.step % options.log_every == 0:
                     self._log(result)
-                self.monitor.message(state.step)
+                self.monitor.message(state.step, is_evaluated=False)
                 if self._evaluation_is_due():
                     self._evaluate()
                     if self._is_out_of_patience():
@@ -191,7 +191,11 @@ class Loop(Generic[Batch, EvaluationT, Result]):
     # ------------------------------------------------------------------------ evaluation
 
     def _evaluate(self) -> None:
-        """Evaluate on the held-out data and save the model if it is the best so far."""
+        """Evaluate on the held-out data, save the model if it is the best, and print a message."""
+        self._measure()
+        self.monitor.message(self.state.step, is_evaluated=True)
+
+    def _measure(self) -> None:
         state, trainable = self.state, self.trainable
         numbers = trainable.measure(state.step, self._watch)
         state.evaluated = state.step

@@ -35,9 +35,10 @@ class RunMonitor:
         """Show a completed step."""
         self.line.update(step, self.trainable.tokens_per_step, rate)
 
-    def message(self, step: int) -> None:
-        """Print the message of a step, if it has one."""
-        if (message := self.trainable.message(step)) is not None:
+    def message(self, step: int, *, is_evaluated: bool) -> None:
+        """Print the message after a step or after its evaluation, if there is one."""
+        message = self.trainable.message(step, is_evaluated=is_evaluated)
+        if message is not None:
             self.line.write(message)
             self.line.restart_clock()
 

@@ -94,8 +94,13 @@ class RunSize(Protocol):
     loss_names: tuple[str, ...]
     loss_unit: str
 
-    def message(self, step: int) -> str | None:
-        """Return a text to print after a number of completed steps, such as a sample; or None."""
+    def message(self, step: int, *, is_evaluated: bool) -> str | None:
+        """Return a text to print, such as a sample; or None.
+
+        Args:
+            step: Number of completed steps.
+            is_evaluated: Whether this is printed after an evaluation, rather than after a step.
+        """
 
 
 class Trainable(RunSize, Protocol[Batch, EvaluationT, Result]):

@@ -232,8 +232,8 @@ class TaskTrainable:
     def shorten(self, batch: list[TaskBatch], n_steps: int) -> None:
         """Return None: examples are not divided."""
 
-    def message(self, step: int) -> None:
-        """Return None: there is nothing to print between evaluations."""
+    def message(self, step: int, *, is_evaluated: bool) -> None:
+        """Return None: nothing is printed besides losses and scores."""
 
     def memory_advice(self) -> str:
         """Return the error message for an out-of-memory error."""
