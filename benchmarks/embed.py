@@ -47,6 +47,13 @@ SIZES = {
         ),
         lstm=LSTMConfig(cell_dim=768, projection_dim=256),
     ),
+    # The geometry of the base models in runs/base_model.py.
+    "base": ModelConfig(
+        encoder=EncoderConfig(
+            filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512)), n_highway=1
+        ),
+        lstm=LSTMConfig(cell_dim=2560, projection_dim=512),
+    ),
 }
 N_SENTENCES, N_WORDS = 200, 25
 # The AllenNLP-style loop is timed with each batch size; the fastest one is the baseline.

@@ -26,6 +26,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from scaling_study import FILTERS
+
 from elmo.config import (
     ConvertConfig,
     FinetuneConfig,
@@ -42,8 +44,6 @@ from elmo.config import (
 from elmo.formats.info_and_convert import convert
 from elmo.train import finetune, pretrain
 
-# The published filters without the widest, which hold half of the weights of the character CNN.
-FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512))
 FIRST_WARMUP, LATER_WARMUP = 1000, 200
 PART_BYTES = 15 * 2**20
 CHECKSUMS = "checksums.json"
