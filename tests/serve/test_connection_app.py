@@ -49,10 +49,11 @@ def test_answer_that_fails_ends_with_a_reset(request_):
     assert transport.is_aborted
 
 
-@pytest.mark.parametrize("data", [GET, BAD[:-5]])
-def test_request_that_is_stopped_at_once_is_answered_with_503(data, caplog):
-    async def check():
-        connection = Connection(Gate())
+def stopped_at_once(app, data):
+    """Stop the task of a request that has just arrived, and return what was sent."""
+
+    async def stop():
+        connection = Connection(app)
         connection.send(data)
         await iterate()
         for task in connection.state.tasks:
@@ -60,7 +61,12 @@ def test_request_that_is_stopped_at_once_is_answered_with_503(data, caplog):
         await connection.finish()
         return connection.transport
 
-    transport = asyncio.run(check())
+    return asyncio.run(stop())
+
+
+@pytest.mark.parametrize("data", [GET, BAD[:-5]])
+def test_request_that_is_stopped_at_once_is_answered_with_503(data, caplog):
+    transport = stopped_at_once(Gate(), data)
     head, body = transport.output.split(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
     assert b"\r\nretry-after: 1" in head
@@ -74,16 +80,7 @@ def test_answer_that_is_stopped_at_once_ends_with_the_connection(caplog):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await asyncio.Event().wait()
 
-    async def check():
-        connection = Connection(stream)
-        connection.send(GET)
-        await iterate()
-        for task in connection.state.tasks:
-            task.cancel()
-        await connection.finish()
-        return connection.transport
-
-    transport = asyncio.run(check())
+    transport = stopped_at_once(stream, GET)
     assert transport.statuses == [200]
     assert transport.is_closed
     assert caplog.records == []
