@@ -223,6 +223,8 @@ def table(
     for name, make in make_variants(elmo, sentences, settings):
         if name.startswith(settings.variants):
             variants[name] = [make()]
+    if len(variants) == len(baseline_variants):
+        raise SystemExit(f"No variant begins with {' or '.join(settings.variants)}.")
     # A single sentence is fast, so it is timed more often.
     timings = time_in_turn(variants, settings.repeats * (1 if len(sentences) > 1 else 10))
     # The maximum of before and after, because the speed of the cores varies over time.
