@@ -6,7 +6,7 @@ r"""Train a base model on machines that are free for a limited time, and move it
     python runs/base_model.py train --data corpus --out run-2 --weights weights --seed 2 \
         --stage decay --steps 25000 --decay-steps 6000
 
-`runs/base-en.sh` has all steps from a text to a model.
+`runs/base.sh` has all steps from a text to a model.
 
 `train` keeps the learning rate constant until the time limit (stage `stable`), or lowers it
 linearly to 0 over the last steps (stage `decay`). With `--weights` it starts from the weights of an

@@ -188,16 +188,17 @@ def fits(calls):
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "n_commands"),
+    ("command", "n_commands"),
     [
-        ("small-en.sh", [], 9),
-        ("small-ko.sh", [], 5),
-        ("base-en.sh", ["20"], 4),
-        ("base-en.sh", ["20", "last-part"], 4),
+        ("small-en.sh data out", 9),
+        ("small-ko.sh data out", 5),
+        ("base.sh en data out 20", 4),
+        ("base.sh en data out 20 last-part", 4),
+        ("base.sh ko data out 20", 4),
     ],
 )
 def test_model_training_scripts_call_existing_scripts_with_known_flags(
-    tmp_path, monkeypatch, name, arguments, n_commands
+    tmp_path, monkeypatch, command, n_commands
 ):
     for program, prefix in (("elmo", "-m elmo "), ("python", "")):
         (tmp_path / program).write_text(f'#!/usr/bin/env bash\necho "{prefix}$@" >> "$CALLS"\n')
@@ -205,8 +206,7 @@ def test_model_training_scripts_call_existing_scripts_with_known_flags(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("LM1B", "lm1b.txt")
-    script = ["bash", RUNS / name, tmp_path / "data", tmp_path / "out", *arguments]
-    subprocess.run(script, check=True)
+    subprocess.run(["bash", *f"{RUNS}/{command}".split()], check=True, cwd=tmp_path)
     calls = (tmp_path / "calls").read_text().splitlines()
     assert sum(call.startswith("-m elmo") for call in calls) == n_commands
     for call in calls:

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Train one part of the English base model on one GPU, and measure it.
+# Train one part of a base model on one GPU, and measure it.
 #
-#     bash runs/base-en.sh TEXT OUT MINUTES [MODEL]
+#     bash runs/base.sh LANGUAGE TEXT OUT MINUTES [MODEL]
 #
-# TEXT contains the training texts en-*.txt and the held-out text valid.txt, which can be compressed
-# (runs/text_overlap.py and runs/held_out_text.py write them). MODEL is the model folder of the part
-# before this one. Training takes about MINUTES; the corpus, the compilation of the kernels and the
-# evaluation take some minutes more. Nothing else should use the GPU.
+# LANGUAGE is en or ko. TEXT contains the training texts LANGUAGE-*.txt and the held-out text valid.txt,
+# which can be compressed (runs/text_overlap.py and runs/held_out_text.py write them). Korean texts are
+# split into morphemes (runs/split_korean_text.py). MODEL is the model folder of the part before this one.
+# Training takes about MINUTES; the corpus, the compilation of the kernels and the evaluation take some
+# minutes more. Nothing else should use the GPU.
 #
 # Writes the int8 model to OUT/model, and its parts for moving it to OUT/parts. Rerun the same command
 # to resume.
@@ -14,11 +15,11 @@
 # Environment variables:
 #
 #     TOKENS_PER_SECOND=900000   Speed, from which the number of steps follows. Default: one H200.
-#     LM1B=                      One Billion Word held-out text, to evaluate on as well.
+#     LM1B=                      One Billion Word held-out text, to evaluate on as well (English).
 #     SEED=1                     Order of the text. Each part needs another one.
 #     FLAGS=                     Additional flags of runs/base_model.py train.
 set -euo pipefail
-text=$1 out=$2 minutes=$3 model=${4:-}
+language=$1 text=$2 out=$3 minutes=$4 model=${5:-}
 here=$(dirname "$0")
 read -ra flags <<< "${FLAGS:-}"
 tokens_per_step=40960
@@ -29,10 +30,15 @@ if [ -n "$model" ]; then
     vocabulary=(--vocab "$model/vocab.txt") rate=2.1e-3
     flags+=(--weights "$model")
 fi
+case $language in
+    en) words=(--tokenizer english) ;;
+    ko) words=(--tokenizer korean --pretokenized) ;;
+    *) echo "LANGUAGE is '$language', expected en or ko." >&2 && exit 2 ;;
+esac
 mkdir -p "$out"
 
-[ -d "$out/corpus" ] || elmo prepare "$text"/en-*.txt* --valid "$text"/valid.txt* --out "$out/corpus" \
-    --tokenizer english --sentences split "${vocabulary[@]}" --shard-words 1000000000
+[ -d "$out/corpus" ] || elmo prepare "$text/$language"-*.txt* --valid "$text"/valid.txt* --out "$out/corpus" \
+    "${words[@]}" --sentences split "${vocabulary[@]}" --shard-words 1000000000
 python "$here/base_model.py" train --data "$out/corpus" --out "$out/run" --stage decay \
     --steps "$steps" --decay-steps $((steps / 4)) --learning-rate $rate --seed "${SEED:-1}" "${flags[@]}"
 [ -f "$out/parts/checksums.json" ] || python "$here/base_model.py" split --model "$out/run" --out "$out/parts"
