@@ -1,6 +1,6 @@
 """Print the hyperparameters with the best development score of a task and setup.
 
-    python runs/best_run.py OUT sst5 static --hyperparameters rate dropout [--record FILE]
+    python runs/best_run.py sst5 static --hyperparameters rate dropout [--out OUT] [--record FILE]
 
 Compares the start of the search with the trials of runs/tasks.sh that change only the listed
 hyperparameters, by the first seed. The output is the suffix of the run's name, such as
@@ -18,7 +18,6 @@ from search_space import HYPERPARAMETERS
 def main() -> None:
     """Print the suffix of the best run."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path, help="Folder of runs.")
     parser.add_argument("task", help="Name of the task, such as sst5.")
     parser.add_argument("setup", help="Setup of the task: static, layer0, elmo or tuned.")
     parser.add_argument(
@@ -28,11 +27,13 @@ def main() -> None:
         required=True,
         help="Hyperparameters that may differ from the start of the search.",
     )
+    parser.add_argument("--out", type=Path, help="Folder of runs.")
     parser.add_argument("--record", type=Path, help="Record of runs on other machines.")
     args = parser.parse_args()
     record = read(args.record) if args.record else {}
-    runs = Runs(record | gather(args.out, "", ""))
-    best = runs.best_trial(args.task, args.setup, args.hyperparameters)
+    if args.out:
+        record |= gather(args.out, "", "")
+    best = Runs(record).best_trial(args.task, args.setup, args.hyperparameters)
     if best is not None:
         print(best)
 

@@ -18,10 +18,14 @@
 #     DROPOUTS=    Dropouts to try. Default: 0.1 0.3 0.5.
 #     JOBS=1       Runs at the same time (8 on a large GPU).
 #     SETS=        Data sets to run. Default: all.
+#     EN=small-en  English ELMo model: name or folder. Use another OUT for other models.
+#     KO=small-ko  Korean ELMo model.
+#     SEARCHED=    Record of a search for other models. Instead of a search, what was best there is run.
 #     PYTHON=      Python executable. Default: python.
 #     FLAGS=       Additional flags of every `elmo task fit`. Default: --parallel-seeds 5 (seeds share a device).
 #     TUNE_FLAGS=  Additional flags of every `elmo finetune`.
 #     RECORD=      Record written by runs/results.py; its runs are skipped.
+#     SIZE=        Value of --size in runs/results.py, if it has recorded runs of these models. Default: small.
 #
 # To use a large GPU fully, run all data sets at once, each with its own OUT: see runs/fork_server.py.
 #
@@ -30,7 +34,7 @@
 set -euo pipefail
 data=$1 out=$2 gap=$1/gap/gap-test.tsv
 here=$(dirname "$0")
-python=${PYTHON:-python} jobs=${JOBS:-1}
+python=${PYTHON:-python} jobs=${JOBS:-1} en=${EN:-small-en} ko=${KO:-small-ko}
 sets=${SETS:-conll2003 ud-pos kmou-ner sst5 sst2 ynat nsmc probes sick klue-nli squad propbank-ewt litbank}
 read -ra flags <<< "${FLAGS---parallel-seeds 5}"
 read -ra tune_flags <<< "${TUNE_FLAGS:-}"
@@ -45,8 +49,9 @@ write_once() { # file, command
     [ -f "$file" ] || { "$@" > "$file.partial" && mv "$file.partial" "$file"; }
 }
 
+prefix=${SIZE:-small}/ prefix=${prefix#small/}
 is_recorded() { # name of a run
-    [ -n "${RECORD:-}" ] && grep -q "^{\"run\": \"$1\"," "$RECORD"
+    [ -n "${RECORD:-}" ] && grep -q "^{\"run\": \"$prefix$1\"," "$RECORD"
 }
 
 is_done() { # name of a run
@@ -85,16 +90,16 @@ look_up() { # name of the run, preset, flags
 # The presets have what the search found (`search`). What it started from is fixed here, because the names of runs
 # refer to it.
 configure() { # data set
-    model=small-en dev='' words=(--tokenizer whitespace) gap_flags=() seeds=${SEEDS:-3} dropout=0.5
+    model=$en dev='' words=(--tokenizer whitespace) gap_flags=() seeds=${SEEDS:-3} dropout=0.5
     case $1 in
         conll2003) train=$data/conll2003/train.txt dev=$data/conll2003/valid.txt test=$data/conll2003/test.txt ;;
         ud-pos) train=$data/ud-ewt/train.conllu dev=$data/ud-ewt/dev.conllu test=$data/ud-ewt/test.conllu ;;
-        kmou-ner) model=small-ko train=$data/kmou-ner/train.words.txt dev=$data/kmou-ner/testa.words.txt test=$data/kmou-ner/testb.words.txt ;;
+        kmou-ner) model=$ko train=$data/kmou-ner/train.words.txt dev=$data/kmou-ner/testa.words.txt test=$data/kmou-ner/testb.words.txt ;;
         sst5 | sst2) train=$data/sst/train.txt dev=$data/sst/dev.txt test=$data/sst/test.txt ;;
-        ynat) model=small-ko train=$out/korean/klue-ynat/train.tsv test=$out/korean/klue-ynat/dev.tsv ;;
-        nsmc) model=small-ko train=$out/korean/nsmc/ratings_train.txt test=$out/korean/nsmc/ratings_test.txt ;;
+        ynat) model=$ko train=$out/korean/klue-ynat/train.tsv test=$out/korean/klue-ynat/dev.tsv ;;
+        nsmc) model=$ko train=$out/korean/nsmc/ratings_train.txt test=$out/korean/nsmc/ratings_test.txt ;;
         sick) train=$data/sick/SICK_train.txt dev=$data/sick/SICK_trial.txt test=$data/sick/SICK_test_annotated.txt ;;
-        klue-nli) model=small-ko train=$out/korean/klue-nli/klue-nli-v1.1_train.json test=$out/korean/klue-nli/klue-nli-v1.1_dev.json ;;
+        klue-nli) model=$ko train=$out/korean/klue-nli/klue-nli-v1.1_train.json test=$out/korean/klue-nli/klue-nli-v1.1_dev.json ;;
         squad) train=$data/squad-part/squad_v1_train_sample4330.json test=$data/squad-part/xquad.en.json ;;
         propbank-ewt) train=$data/propbank-ewt/train.jsonl dev=$data/propbank-ewt/dev.jsonl test=$data/propbank-ewt/test.jsonl ;;
         litbank) train=$data/litbank/coref-conll/train dev=$data/litbank/coref-conll/dev test=$data/litbank/coref-conll/test gap_flags=(--gap "$gap") ;;
@@ -107,7 +112,7 @@ configure() { # data set
     [ -z "$dev" ] || train_files+=(--dev "$dev")
     files=("${train_files[@]}" --test "$test")
     static=(--word-vectors "$out/$1-static.bin")
-    cache=(--cache "$out/layers")
+    frozen=(--model "$model" --cache "$out/layers")
 }
 
 # Fit a task in one setup. As in the ELMo paper, ELMo is added to a model with static word vectors.
@@ -116,9 +121,9 @@ fit_setup() { # task, setup, suffix of the run's name, flags
     shift 3
     case $setup in
         static) setup_flags=(--model none) ;;
-        layer0) setup_flags=(--layers 0 "${cache[@]}") ;;
-        elmo) setup_flags=("${cache[@]}") ;;
-        tuned) setup_flags=(--use tuned) ;;
+        layer0) setup_flags=(--layers 0 "${frozen[@]}") ;;
+        elmo) setup_flags=("${frozen[@]}") ;;
+        tuned) setup_flags=(--model "$model" --use tuned) ;;
     esac
     fit "$task-$setup$suffix" "$task" "${files[@]}" "${static[@]}" "${setup_flags[@]}" "$@"
 }
@@ -141,8 +146,18 @@ fit_task() { # task
 # start.
 rates=${RATES-0.0005 0.002 0.004} dropouts=${DROPOUTS-0.1 0.3 0.5}
 search() { # task
-    local trials setup suffix
+    local setup suffix
     [ -n "$rates" ] || return 0
+    [ -n "${SEARCHED:-}" ] || try_hyperparameters "$1"
+    configure "$1"
+    for setup in static elmo; do
+        suffix=$(best_suffix "$1" $setup rate dropout epochs)
+        [ -z "$suffix" ] || fit_setup "$1" $setup "$suffix" $(hyperparameter_flags "$suffix")
+    done
+}
+
+try_hyperparameters() { # task
+    local trials setup suffix
     for trials in rate_trials higher_rate_trial other_trials; do
         configure "$1"
         files=("${train_files[@]}")
@@ -153,11 +168,6 @@ search() { # task
             done
         done
         wait
-    done
-    configure "$1"
-    for setup in static elmo; do
-        suffix=$(best_suffix "$1" $setup rate dropout epochs)
-        [ -z "$suffix" ] || fit_setup "$1" $setup "$suffix" $(hyperparameter_flags "$suffix")
     done
 }
 
@@ -189,7 +199,10 @@ hyperparameter_flags() { # suffix of a run's name
 
 # Print the suffix of the best run that changes only the given hyperparameters; nothing if the start is best.
 best_suffix() { # task, setup, hyperparameters
-    [ -z "$rates" ] || "$python" "$here/best_run.py" "$out" "$1" "$2" --hyperparameters "${@:3}" ${RECORD:+--record "$RECORD"}
+    [ -n "$rates" ] || return 0
+    local sources=(--out "$out" ${RECORD:+--record "$RECORD"})
+    [ -z "${SEARCHED:-}" ] || sources=(--record "$SEARCHED")
+    "$python" "$here/best_run.py" "$1" "$2" --hyperparameters "${@:3}" "${sources[@]}"
 }
 
 # TF-IDF baseline of a classification task, on the raw text.
@@ -210,14 +223,14 @@ fit_adapted() { # task
             --out "$out/$1-lm" "${tune_flags[@]}" > "$out/$1-lm.log" 2>&1
     write_once "$out/$1-before.json" elmo evaluate "$text/dev.txt" --model "$model" --pretokenized --json
     write_once "$out/$1-after.json" elmo evaluate "$text/dev.txt" --model "$out/$1-lm/model" --pretokenized --json
-    fit "$1-finetuned" "$1" "${files[@]}" "${static[@]}" --model "$out/$1-lm/model" "${cache[@]}"
+    fit "$1-finetuned" "$1" "${files[@]}" "${static[@]}" --model "$out/$1-lm/model" --cache "$out/layers"
 }
 
 fit_layer_selections() { # task
     configure "$1"
     seeds=${SEEDS:-3}
-    fit "$1-top" "$1" "${files[@]}" "${static[@]}" --layers top "${cache[@]}"
-    fit "$1-lambda1" "$1" "${files[@]}" "${static[@]}" --mix-penalty 1 "${cache[@]}"
+    fit "$1-top" "$1" "${files[@]}" "${static[@]}" --layers top "${frozen[@]}"
+    fit "$1-lambda1" "$1" "${files[@]}" "${static[@]}" --mix-penalty 1 "${frozen[@]}"
 }
 
 fractions='0.01 0.03 0.1 0.3'
@@ -238,7 +251,7 @@ fit_fractions() { # task
 fit_placements() { # task
     configure "$1"
     for placement in input output; do
-        fit "$1-$placement" "$1" "${files[@]}" "${static[@]}" --placement $placement "${cache[@]}"
+        fit "$1-$placement" "$1" "${files[@]}" "${static[@]}" --placement $placement "${frozen[@]}"
     done
 }
 
@@ -272,9 +285,9 @@ fit_probes() {
     local wsd=$data/wsd senses=$here/../src/elmo/demo/senses.tsv
     local tagged=(--train "$train" --dev "$dev" --test "$test" --label-column xpos)
     for layer in 0 1 2 all; do
-        fit "pos-probe-$layer" pos-probe "${tagged[@]}" "${cache[@]}" --layers $layer
-        look_up "wsd-$layer" wsd --train "$wsd/semcor3.0" --test "$wsd/Evaluation_Datasets/ALL" --layers $layer
-        look_up "nearest-$layer" nearest --train "$senses" --dev "$senses" --layers $layer
+        fit "pos-probe-$layer" pos-probe "${tagged[@]}" "${frozen[@]}" --layers $layer
+        look_up "wsd-$layer" wsd --train "$wsd/semcor3.0" --test "$wsd/Evaluation_Datasets/ALL" --model "$model" --layers $layer
+        look_up "nearest-$layer" nearest --train "$senses" --dev "$senses" --model "$model" --layers $layer
     done
     for fraction in '' $fractions; do
         fit "pos-probe-static${fraction:+-$fraction}" pos-probe "${tagged[@]}" --model none "${static[@]}" \
@@ -282,7 +295,7 @@ fit_probes() {
     done
     for fraction in $fractions; do
         for layer in 0 all; do
-            fit "pos-probe-$layer-$fraction" pos-probe "${tagged[@]}" "${cache[@]}" --layers $layer --fraction $fraction --keep-steps
+            fit "pos-probe-$layer-$fraction" pos-probe "${tagged[@]}" "${frozen[@]}" --layers $layer --fraction $fraction --keep-steps
         done
     done
 }
@@ -304,7 +317,7 @@ for name in $sets; do
         nsmc) tfidf nsmc "$data/nsmc/ratings_train.txt" "$data/nsmc/ratings_test.txt" 4 ;;
         ynat)
             tfidf ynat "$data/klue-ynat/train.tsv" "$data/klue-ynat/dev.tsv" 3
-            fit ynat-nogamma ynat "${files[@]}" "${static[@]}" --no-gamma "${cache[@]}"
+            fit ynat-nogamma ynat "${files[@]}" "${static[@]}" --no-gamma "${frozen[@]}"
             ;;
     esac
     wait

@@ -147,9 +147,8 @@ def test_best_run_is_selected_by_development_score_of_first_seed(tmp_path, scrip
     out, record = tmp_path / "out", tmp_path / "results.jsonl"
 
     def best(setup, *names):
-        return script(
-            "best_run.py", out, "sst5", setup, "--hyperparameters", *names, "--record", record
-        )
+        options = "--hyperparameters", *names, "--out", out, "--record", record
+        return script("best_run.py", "sst5", setup, *options)
 
     write_run(out, "sst5-static@0.002-try", [0.5], development=0.3)
     assert best("elmo", "rate") == ""
@@ -170,6 +169,9 @@ def test_best_run_is_selected_by_development_score_of_first_seed(tmp_path, scrip
     write_run(out, "sst5-static@0.03+epochs8-0.1", [0.5], development=0.9)
     assert best("static", "rate") == best("static", "rate", "dropout") == "@0.03\n"
     assert best("static", "rate", "dropout", "epochs") == "@0.03+epochs8\n"
+    # Without a folder only the record counts.
+    options = "--hyperparameters", "rate", "--record", record
+    assert script("best_run.py", "sst5", "static", *options) == "\n"
 
 
 def test_results_page_uses_hyperparameters_with_best_score_over_all_seeds(tmp_path, script):

@@ -323,6 +323,36 @@ def test_models_trained_on_litbank_are_evaluated_on_gap(tmp_path, run_tasks, mon
     assert all(call[0].endswith("best_run.py") for call in run_tasks("litbank"))
 
 
+def test_other_models_run_what_a_search_for_the_bundled_ones_found(
+    tmp_path, run_tasks, monkeypatch
+):
+    monkeypatch.setenv("EN", "large-en")
+    monkeypatch.setenv("KO", "large-ko")
+    monkeypatch.setenv("SEARCHED", "small.jsonl")
+    monkeypatch.setenv("BEST", "@0.002+dropout0.3")
+    record = tmp_path / "record.jsonl"
+    record.write_text('{"run": "large/sick-layer0", "found": {}}\n{"run": "sick-tuned"}\n')
+    monkeypatch.setenv("RECORD", str(record))
+    monkeypatch.setenv("SIZE", "large")
+    calls = run_tasks("sick klue-nli probes")
+    vectors = [call[1] for call in calls if call[0].endswith("static_vectors.py")]
+    assert vectors == ["large-en", "large-ko", "large-en"]
+    searches = [call for call in calls if call[0].endswith("best_run.py")]
+    assert all(call[-2:] == ["--record", "small.jsonl"] for call in searches)
+    flags_of = fits(calls)
+    assert {name for name in flags_of if name.startswith("sick")} == {
+        f"sick-{setup}"
+        for setup in ("static", "elmo", "tuned", "static@0.002+dropout0.3", "input", "output")
+    }
+    assert flags_of["sick-static@0.002+dropout0.3"][:2] == ["--seeds", "5"]
+    models = {name: flags[flags.index("--model") + 1] for name, flags in flags_of.items()}
+    for name, model in models.items():
+        if "static" in name:
+            assert model == "none"
+        else:
+            assert model == ("large-ko" if name.startswith("klue") else "large-en")
+
+
 def test_runs_that_are_already_recorded_are_skipped(tmp_path, run_tasks, monkeypatch):
     record = tmp_path / "record.jsonl"
     record.write_text('{"run": "sick-elmo", "found": {}}\n{"run": "sick-input", "found": {}}\n')
