@@ -10,7 +10,7 @@ hyperparameters, by the first seed. The output is the suffix of the run's name, 
 import argparse
 from pathlib import Path
 
-from record_result import gather, read
+from record_result import SIZES, gather, of_size, read
 from result_tables import Runs
 from search_space import HYPERPARAMETERS
 
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="Folder of runs.")
     parser.add_argument("--record", type=Path, help="Record of runs on other machines.")
     args = parser.parse_args()
-    record = read(args.record) if args.record else {}
+    record = of_size(read(args.record), SIZES[0]) if args.record else {}
     if args.out:
         record |= gather(args.out, "", "")
     best = Runs(record).best_trial(args.task, args.setup, args.hyperparameters)

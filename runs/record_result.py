@@ -16,6 +16,9 @@ RECORDED_KEYS = ("seed", "development", "test", "mixes")
 # begin with the name of the model, the others with that of the task.
 NUMBER_FILES = ("tfidf", "before", "after", "lm1b", "wikitext-103", "klue-ynat", "blimp")
 DIGITS = 6
+# Sizes of the models that were evaluated on the tasks. Names of runs of other sizes than the first
+# begin with the size and a slash.
+SIZES = ("small", "base")
 
 # Maps the name of a run to its commit, machine and result.
 Record = dict[str, dict[str, Any]]
@@ -53,6 +56,21 @@ def read(path: Path) -> Record:
         return {}
     entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return {entry.pop("run"): entry for entry in entries}
+
+
+def prefix(size: str) -> str:
+    """Return the beginning of the names of runs with models of a size."""
+    return "" if size == SIZES[0] else f"{size}/"
+
+
+def of_size(record: Record, size: str) -> Record:
+    """Return the runs with models of one size, without the size in their names."""
+    start = prefix(size)
+    return {
+        name.removeprefix(start): entry
+        for name, entry in record.items()
+        if name.startswith(start) and "/" not in name.removeprefix(start)
+    }
 
 
 def write(path: Path, record: Record) -> None:

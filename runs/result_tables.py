@@ -11,7 +11,7 @@ from search_space import HYPERPARAMETERS, SUFFIX_PATTERN, parse_suffix, sort_key
 from elmo.tasks.core.label_scores import Spread, mean_and_deviation
 from elmo.tasks.training.fit_result import PARTS
 
-FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
+FRACTIONS = (0.01, 0.03, 0.1, 0.15, 0.3, 1.0)
 SETUPS = {
     "static": "static vectors",
     "layer0": "layer 0",

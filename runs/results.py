@@ -1,9 +1,12 @@
 """Write docs/results.md and its two figures from the runs of runs/tasks.sh.
 
-    python runs/results.py OUT --docs docs --commit ... --machine "..."
+    python runs/results.py OUT --docs docs --commit ... --machine "..." [--size base]
+
+With --size base, OUT has runs with the base models, which have their own page, results-base.md, and
+figures; perplexities and minimal pairs of all models are on the main page.
 
 Runs are added to the record next to the page, results.jsonl, and replace earlier runs of the same
-name; the page is made from the whole record. Without OUT the page is only regenerated.
+name; the page is made from the whole record. Without OUT the pages are only regenerated.
 
 A score is the mean over seeds with its standard deviation, in percent. A missing run leaves its
 cell empty, and a data set without runs is omitted. Published scores are listed next to ours.
@@ -13,8 +16,9 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
+from base_page import base_page
 from language_model_tables import minimal_pairs, pairs_with_one_unknown, perplexity
-from record_result import Record, gather, read, write
+from record_result import SIZES, Record, gather, of_size, prefix, read, write
 from result_tables import (
     ALL_SETUPS,
     CLASSIFICATION,
@@ -45,6 +49,8 @@ from elmo.tasks.training.mix_plot import draw_mixes
 
 CURVES_PICTURE = "sample-efficiency.png"
 MIXES_PICTURE = "mixes.png"
+BASE_CURVES_PICTURE = "sample-efficiency-base.png"
+BASE_MIXES_PICTURE = "mixes-base.png"
 RECORD = "results.jsonl"
 COLORS = {"static vectors": "tab:gray", "layer 0": "tab:orange", "ELMo, frozen": "tab:blue"}
 
@@ -79,10 +85,10 @@ def draw_curves(runs: Runs, path: Path) -> None:
             )
         axes.set_xscale("log")
         ticks = [100 * fraction for fraction in FRACTIONS]
-        axes.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
         axes.set_title(task.title)
-        axes.set_xlabel("fraction of the training examples")
+        axes.set_xlabel("percent of the training examples")
         axes.set_ylabel(task.unit)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
@@ -102,13 +108,14 @@ def provenance(record: Record) -> str:
     )
 
 
-def page(runs: Runs, record: Record) -> str:
-    """Return the text of the page.
+def page(record: Record) -> str:
+    """Return the text of the page of the small models.
 
     Args:
-        runs: Results of the recorded runs.
-        record: The record itself, for the table of commits and machines.
+        record: All recorded runs.
     """
+    record = of_size(record, "small")
+    runs = Runs(record)
     return f"""\
 # Results
 
@@ -325,18 +332,32 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, required=True, help="Folder of the page.")
     parser.add_argument("--commit", help="Commit of these runs.")
     parser.add_argument("--machine", help="Machine of these runs.")
+    parser.add_argument("--size", choices=SIZES, default="small", help="Models of these runs.")
     args = parser.parse_args()
     path = args.docs / RECORD
     record = read(path)
     if args.out is not None:
         if not (args.commit and args.machine):
             parser.error("OUT requires --commit and --machine")
-        record |= gather(args.out, args.commit, args.machine)
+        new = gather(args.out, args.commit, args.machine)
+        record |= {f"{prefix(args.size)}{name}": entry for name, entry in new.items()}
         write(path, record)
-    runs = Runs(record)
-    (args.docs / "results.md").write_text(page(runs, record), encoding="utf-8")
-    draw_mixes(args.docs / MIXES_PICTURE, runs.layer_weights())
-    draw_curves(runs, args.docs / CURVES_PICTURE)
+    (args.docs / "results.md").write_text(page(record), encoding="utf-8")
+    small, base_record = Runs(of_size(record, "small")), of_size(record, "base")
+    draw_mixes(args.docs / MIXES_PICTURE, small.layer_weights())
+    draw_curves(small, args.docs / CURVES_PICTURE)
+    if base_record:
+        base = Runs(base_record)
+        text = base_page(
+            small,
+            base,
+            curves=BASE_CURVES_PICTURE,
+            weights=BASE_MIXES_PICTURE,
+            runs_table=provenance(base_record),
+        )
+        (args.docs / "results-base.md").write_text(text, encoding="utf-8")
+        draw_mixes(args.docs / BASE_MIXES_PICTURE, base.layer_weights())
+        draw_curves(base, args.docs / BASE_CURVES_PICTURE)
 
 
 if __name__ == "__main__":

@@ -233,7 +233,7 @@ fit_layer_selections() { # task
     fit "$1-lambda1" "$1" "${files[@]}" "${static[@]}" --mix-penalty 1 "${frozen[@]}"
 }
 
-fractions='0.01 0.03 0.1 0.3'
+fractions='0.01 0.03 0.1 0.15 0.3'
 fit_fractions() { # task
     configure "$1"
     seeds=${SEEDS:-3}

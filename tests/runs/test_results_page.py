@@ -71,8 +71,7 @@ def test_results_page_in_docs_matches_the_recorded_runs(monkeypatch):
     monkeypatch.syspath_prepend(RUNS)
     results = runpy.run_path(str(RUNS / "results.py"))
     docs = RUNS.parent / "docs"
-    record = results["read"](docs / "results.jsonl")
-    page = results["page"](results["Runs"](record), record)
+    page = results["page"](results["read"](docs / "results.jsonl"))
     assert page == (docs / "results.md").read_text(encoding="utf-8")
 
 
@@ -93,7 +92,7 @@ def test_results_page_shows_classification_scores_and_figures(tmp_path, script):
     assert row in page
     assert "| KLUE-YNAT | 200.0 |  |  | 81.00 ± 1.41 |  |" in page
     assert "| γ = 1 | 74.00 | 74.00 |" in page
-    curve = "| KLUE-YNAT, dev macro F1 | ELMo, frozen |  |  | 75.00 |  | 81.00 ± 1.41 | 10% |"
+    curve = "| KLUE-YNAT, dev macro F1 | ELMo, frozen |  |  | 75.00 |  |  | 81.00 ± 1.41 | 10% |"
     assert curve in page
     assert "| KLUE-YNAT | 0.20 | 0.50 | 0.30 |" in page
     for name in ("mixes.png", "sample-efficiency.png"):
@@ -122,6 +121,33 @@ def test_runs_are_recorded_and_results_page_is_generated_from_the_record(tmp_pat
     assert (tmp_path / "results.md").read_text(encoding="utf-8") == page
     with pytest.raises(SystemExit):
         script("results.py", tmp_path / "first", "--docs", tmp_path)
+
+
+def test_base_models_have_their_own_page_which_compares_them_with_the_small_ones(tmp_path, script):
+    pytest.importorskip("matplotlib")
+    write_run(tmp_path / "small", "sst5-static", [0.5])
+    write_run(tmp_path / "small", "sst5-elmo", [0.6])
+    write_run(tmp_path / "small", "sick-static", [0.7])
+    arguments = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
+    script("results.py", tmp_path / "small", *arguments)
+    page = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert not (tmp_path / "results-base.md").exists()
+    write_run(tmp_path / "base", "sst5-static", [0.6])
+    write_run(tmp_path / "base", "sst5-elmo", [0.8], [0.2, 0.5, 0.3])
+    script("results.py", tmp_path / "base", *arguments, "--size", "base")
+    assert "base/sst5-elmo" in read(tmp_path / "results.jsonl")
+    assert (tmp_path / "results.md").read_text(encoding="utf-8") == page
+    base = (tmp_path / "results-base.md").read_text(encoding="utf-8")
+    row = "| SST-5, test accuracy | 50.00 | 60.00 | +10.00 | 60.00 | 80.00 | +20.00 |"
+    assert row in base
+    assert "| SST-5 | 0.20 | 0.50 | 0.30 |" in base
+    assert "| 2 | c0ffee | a GPU |" in base
+    assert "SICK, test accuracy | 70.00" not in base
+    assert (tmp_path / "mixes-base.png").is_file()
+    # Hyperparameters are those of the search for the small models.
+    record = tmp_path / "results.jsonl"
+    options = "--hyperparameters", "rate", "--record", record
+    assert script("best_run.py", "sst5", "static", *options) == "\n"
 
 
 def test_reported_gain_uses_elmo_setup_with_best_development_score(tmp_path, script):
@@ -217,7 +243,7 @@ def test_results_page_uses_hyperparameters_with_best_score_over_all_seeds(tmp_pa
     script("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "Not yet run with all seeds: SST-5 (ELMo, frozen, 0.002+dropout0.1)." in page
-    ends = "test accuracy | static vectors |  |  | 30.00 |  | 60.00 |"
+    ends = "test accuracy | static vectors |  |  | 30.00 |  |  | 60.00 |"
     assert f"| UD English EWT POS (universal tags), {ends}" in page
     assert "| static vectors | 35.00 | 35.00 | 35.00 | 0.35 |" in page
 

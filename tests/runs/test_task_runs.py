@@ -229,7 +229,7 @@ def test_task_fits_use_seeds_static_vectors_and_tokenizer_of_the_data_set(run_ta
     # ELMo is added to the model with static vectors.
     assert all("--word-vectors" in flags for flags in first.values())
     without_elmo = {name for name, flags in first.items() if "none" in flags}
-    fractions = ("", "-0.01", "-0.03", "-0.1", "-0.3")
+    fractions = ("", "-0.01", "-0.03", "-0.1", "-0.15", "-0.3")
     assert without_elmo == {f"conll2003-static{fraction}" for fraction in fractions}
     assert "--use tuned" in " ".join(first["conll2003-tuned"])
     assert all(flags[:2] == ["--seeds", "3"] for flags in second.values())
@@ -266,7 +266,7 @@ def test_same_hyperparameters_are_tried_with_and_without_elmo(run_tasks, monkeyp
     ):
         assert flags in " ".join(flags_of[f"ud-pos-{name}"])
     # The best trial is run with all seeds; the best learning rate also with fractions.
-    fractions = [f"-{fraction}" for fraction in ("0.01", "0.03", "0.1", "0.3")]
+    fractions = [f"-{fraction}" for fraction in ("0.01", "0.03", "0.1", "0.15", "0.3")]
     assert {name for name in flags_of if "@" in name} - trials == {
         "ud-pos-static@0.002+epochs16",
         *(f"ud-pos-static@0.002{fraction}" for fraction in fractions),
