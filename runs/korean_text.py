@@ -1,12 +1,15 @@
 """Write the training text of the bundled model small-ko, one paragraph per line.
 
     python runs/korean_text.py DATA > korean.txt
+    python runs/korean_text.py DATA petitions tasks > ko-other.txt
 
-DATA contains ko-1.txt.xz (Korean Wikipedia) and, unpacked, petitions/ (JSON lines),
-klue-ynat/train.tsv, nsmc/ratings_train.txt and klue-nli/klue-nli-v1.1_train.json. Only the training
-sets of the tasks are read, without their labels.
+The second command omits Wikipedia, for texts with all of its articles. DATA contains ko-1.txt.xz
+(Korean Wikipedia) and, unpacked, petitions/ (JSON lines), klue-ynat/train.tsv,
+nsmc/ratings_train.txt and klue-nli/klue-nli-v1.1_train.json. Only the training sets of the tasks
+are read, without their labels.
 """
 
+import argparse
 import csv
 import json
 import lzma
@@ -45,10 +48,16 @@ def tasks(data: Path) -> Iterator[str]:
 
 def main() -> None:
     """Write the text of all sources to standard output."""
-    data = Path(sys.argv[1])
+    sources = {"wikipedia": wikipedia, "petitions": petitions, "tasks": tasks}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", type=Path, help="Folder of the texts.")
+    parser.add_argument("sources", nargs="*", help=f"Any of {', '.join(sources)}. Default: all.")
+    args = parser.parse_args()
+    if unknown := set(args.sources) - set(sources):
+        parser.error(f"unknown sources: {', '.join(sorted(unknown))}")
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    for source in (wikipedia, petitions, tasks):
-        for line in source(data):
+    for name in args.sources or sources:
+        for line in sources[name](args.data):
             text = " ".join(line.split())
             if text:
                 sys.stdout.write(text + "\n")
