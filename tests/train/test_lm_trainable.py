@@ -7,19 +7,25 @@ import pytest
 import torch
 from tiny_runs import CHARACTER_MODEL, fabric, make_config
 
-from elmo.config import InputConfig
+from elmo.config import InputConfig, OptimizerConfig
 from elmo.corpus.shards import Corpus
 from elmo.errors import ConfigError, TrainingError
+from elmo.model.network import ELMoNetwork
+from elmo.train.learner import Learner
 from elmo.train.pretrain_model import pretrain_job
 
 
-def make_trainable(corpus, **settings):
+def make_job(corpus, **settings):
     encoder = CHARACTER_MODEL.encoder
     inputs = InputConfig(filters=encoder.filters, n_highway=1, character_dim=4, max_characters=6)
     config = dataclasses.replace(
         make_config(**settings), out="run/", input=inputs, lstm=CHARACTER_MODEL.lstm
     )
-    return pretrain_job(config, Corpus.open(corpus)).make_trainable(fabric())
+    return pretrain_job(config, Corpus.open(corpus))
+
+
+def make_trainable(corpus, **settings):
+    return make_job(corpus, **settings).make_trainable(fabric())
 
 
 def test_evaluation_computes_perplexity_from_the_numbers_of_measure(corpus):
@@ -42,6 +48,22 @@ def test_evaluation_computes_perplexity_from_the_numbers_of_measure(corpus):
 def test_chance_loss_of_sampled_softmax_depends_on_number_of_candidates(corpus):
     trainable = make_trainable(corpus, softmax="sampled")
     assert trainable.chance_loss == math.log(9)
+
+
+def test_job_can_have_a_learner_with_another_loss(corpus):
+    class ScaledLearner(Learner):
+        def mean_losses(self, hidden, part):
+            return 3.0 * super().mean_losses(hidden, part)
+
+    job = make_job(corpus, optimizer=OptimizerConfig(clip_norm=1e9))
+    results = []
+    for changed in (job, dataclasses.replace(job, make_learner=ScaledLearner)):
+        network = ELMoNetwork(config=job.network.config)
+        network.load_state_dict(job.network.state_dict())
+        trainable = dataclasses.replace(changed, network=network).make_trainable(fabric())
+        results.append(trainable.step(next(trainable.batches(0)), 0))
+    torch.testing.assert_close(results[1].losses, 3.0 * results[0].losses)
+    torch.testing.assert_close(results[1].norm, 3.0 * results[0].norm)
 
 
 def test_measure_raises_an_error_if_the_held_out_loss_diverged(corpus):

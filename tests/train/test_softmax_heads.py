@@ -103,6 +103,22 @@ def test_sampled_head_equals_computing_the_loss_from_the_whole_table():
         assert not whole[others].any()
 
 
+def test_logits_of_another_table_are_those_of_a_head_with_this_table():
+    head, other = make_sampled(), make_sampled()
+    other.softmax.weight.data.mul_(-2.0)
+    other.softmax.bias.data.sub_(1.0)
+    hidden, losses = step(head, 4)
+    begin(other, 4)
+    table = other.softmax.weight[head.rows.ids], other.softmax.bias[head.rows.ids]
+    for side in (0, 1):
+        true, others = head.logits(hidden[side], TARGETS[side], side)
+        log_sum = torch.cat([true.unsqueeze(1), others], dim=1).logsumexp(dim=1)
+        assert torch.equal(log_sum - true, losses[side])
+        result = head.logits(hidden[side], TARGETS[side], side, table)
+        assert not torch.equal(result[0], true)
+        assert all(map(torch.equal, result, other.logits(hidden[side], TARGETS[side], side)))
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda config: config.optimizer)
 def test_sampled_head_updates_only_candidate_and_target_rows(optimizer):
     head = make_sampled(optimizer=optimizer)

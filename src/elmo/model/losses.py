@@ -135,7 +135,16 @@ def log_expected_count(ids: Tensor, n_words: int, n_tries: int | Tensor) -> Tens
     return expected.log().float()
 
 
-def sampled_losses(
+def sampled_losses(hidden: Tensor, **classes: Tensor) -> Tensor:
+    """Return the sampled-softmax loss of each prediction, (predictions,), float32.
+
+    The arguments are those of `sampled_logits`.
+    """
+    true_logits, logits = sampled_logits(hidden, **classes)
+    return torch.cat([true_logits.unsqueeze(1), logits], dim=1).logsumexp(dim=1) - true_logits
+
+
+def sampled_logits(
     hidden: Tensor,
     *,
     true_weight: Tensor,
@@ -146,8 +155,8 @@ def sampled_losses(
     sampled_log_expected: Tensor,
     targets: Tensor,
     sampled: Tensor,
-) -> Tensor:
-    """Return the sampled-softmax loss of each prediction.
+) -> tuple[Tensor, Tensor]:
+    """Return the logits of a sampled softmax, corrected by the expected counts.
 
     Args:
         hidden: Hidden vectors, (predictions, dim).
@@ -161,13 +170,12 @@ def sampled_losses(
         sampled: Word ids of the candidates, (candidates,).
 
     Returns:
-        Losses, (predictions,), float32.
+        Logits of the targets, (predictions,), and of the candidates, (predictions, candidates),
+        float32. A candidate that is also the target has the lowest finite logit.
     """
     true_logits = (hidden * true_weight).sum(dim=1).float() + true_bias - true_log_expected
     logits = functional.linear(hidden, sampled_weight).float() + sampled_bias
     logits = logits - sampled_log_expected
     # If the target is also a candidate, it must not be counted twice.
     hits = targets.unsqueeze(1) == sampled.unsqueeze(0)
-    logits = logits.masked_fill(hits, torch.finfo(torch.float32).min)
-    all_logits = torch.cat([true_logits.unsqueeze(1), logits], dim=1)
-    return all_logits.logsumexp(dim=1) - true_logits
+    return true_logits, logits.masked_fill(hits, torch.finfo(torch.float32).min)

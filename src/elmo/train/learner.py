@@ -260,11 +260,19 @@ class Learner:
         with torch.set_grad_enabled(not frozen):
             hidden, h, c = self.wrapped(_OpaqueTensors(rows, part.index, resets, h, c)).values
         with self.fabric.autocast():
-            losses = [
-                self.head.mean_loss(hidden[side].flatten(0, 1), part.targets[side].flatten(), side)
-                for side in (0, 1)
-            ]
-        return torch.stack(losses), h, c
+            losses = self.mean_losses(hidden, part)
+        return losses, h, c
+
+    def mean_losses(self, hidden: Tensor, part: SegmentTensors) -> Tensor:
+        """Return the mean loss of each direction, (2,); subclasses can compute another loss.
+
+        The hidden vectors are (2, time, streams, dim). The method can be captured as a CUDA graph.
+        """
+        losses = [
+            self.head.mean_loss(hidden[side].flatten(0, 1), part.targets[side].flatten(), side)
+            for side in (0, 1)
+        ]
+        return torch.stack(losses)
 
     def _seed(self, number: int, part: int) -> None:
         seed_step(self.fabric.device, self.config.run.seed, number, part, self.fabric.global_rank)

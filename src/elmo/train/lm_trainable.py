@@ -7,7 +7,7 @@ trained with a sampled softmax.
 import dataclasses
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,7 +62,8 @@ class LMTrainingJob:
     The weights of `model`, which is saved, are replaced by those of the trained network. In the
     first `softmax_steps`, only the softmax is trained. With `compare`, the model is evaluated
     before training of the biLM starts. `accumulators` are those of Adagrad in an earlier run, by
-    parameter name in the network.
+    parameter name in the network. `make_learner` creates the learner, which can be a subclass with
+    another loss.
     """
 
     config: TrainingConfig
@@ -73,6 +74,7 @@ class LMTrainingJob:
     softmax_steps: int = 0
     compare: bool = False
     accumulators: Mapping[str, Tensor] | None = None
+    make_learner: Callable[..., Learner] = Learner
 
     def __post_init__(self) -> None:
         """Raise an error if the batch cannot be divided evenly among the processes."""
@@ -121,7 +123,7 @@ class LMTrainable:
         self.warmup_steps = self.config.optimizer.warmup_steps or 0
         self.steps_per_epoch = self.plan.steps_per_epoch
         self.tokens_per_step = self.plan.tokens_per_step
-        self.learner = Learner(
+        self.learner = job.make_learner(
             fabric,
             network,
             config,

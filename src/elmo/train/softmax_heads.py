@@ -24,6 +24,7 @@ from elmo.model.losses import (
     exact_losses,
     full_losses,
     log_expected_count,
+    sampled_logits,
     sampled_losses,
 )
 from elmo.train.optim import RowOptimizer
@@ -189,6 +190,12 @@ class SampledSoftmaxHead:
         )
         return SoftmaxRows(*map(torch.from_numpy, fields))
 
+    @property
+    def rows(self) -> SoftmaxRows:
+        """The rows used in the current step."""
+        assert self._rows is not None
+        return self._rows
+
     def begin(self, rows: SoftmaxRows | None) -> None:
         """Copy the rows used in the step out of the softmax table."""
         assert rows is not None
@@ -207,24 +214,43 @@ class SampledSoftmaxHead:
 
     def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
         """Return the sampled softmax loss of each target in one direction, of shape (targets,)."""
+        return sampled_losses(hidden, **self._classes(targets, side, self._weight, self._bias))
+
+    def logits(
+        self,
+        hidden: Tensor,
+        targets: Tensor,
+        side: int,
+        table: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the corrected logits of the targets and of the candidates in one direction.
+
+        With a `table`, they are those of another softmax, given its weights and biases for the ids
+        of `rows`. The results are those of `sampled_logits`.
+        """
+        weight, bias = table or (self._weight, self._bias)
+        return sampled_logits(hidden, **self._classes(targets, side, weight, bias))
+
+    def _classes(
+        self, targets: Tensor, side: int, weight: Tensor, bias: Tensor
+    ) -> dict[str, Tensor]:
+        """Return the arguments of `sampled_logits`, given the rows used in the step."""
         positions = self._row_positions(targets, side)
         true_rows, sampled_rows = positions.pop("true_rows"), positions.pop("sampled_rows")
-        bias = self._bias.unsqueeze(1)
-        return sampled_losses(
-            hidden,
+        bias = bias.unsqueeze(1)
+        return {
             # Not by indexing, whose gradient is summed in a nondeterministic order.
-            true_weight=functional.embedding(true_rows, self._weight),
-            true_bias=functional.embedding(true_rows, bias).squeeze(1),
-            sampled_weight=functional.embedding(sampled_rows, self._weight),
-            sampled_bias=functional.embedding(sampled_rows, bias).squeeze(1),
+            "true_weight": functional.embedding(true_rows, weight),
+            "true_bias": functional.embedding(true_rows, bias).squeeze(1),
+            "sampled_weight": functional.embedding(sampled_rows, weight),
+            "sampled_bias": functional.embedding(sampled_rows, bias).squeeze(1),
             **positions,
-        )
+        }
 
     def _row_positions(self, targets: Tensor, side: int) -> dict[str, Tensor]:
         """Return the indices of targets and candidates among the rows, and log expected counts."""
-        assert self._rows is not None
-        ids, n_words = self._rows.ids, self.softmax.out_features
-        sampled, n_tries = self._rows.sampled[side], self._rows.n_tries[side]
+        ids, n_words = self.rows.ids, self.softmax.out_features
+        sampled, n_tries = self.rows.sampled[side], self.rows.n_tries[side]
         return {
             "true_rows": torch.searchsorted(ids, targets),
             "true_log_expected": log_expected_count(targets, n_words, n_tries),
@@ -247,9 +273,8 @@ class SampledSoftmaxHead:
 
     def update(self, rate: float | Tensor) -> None:
         """Update the rows used in the step."""
-        assert self._rows is not None
         for optimizer, gradient in zip(self._optimizers, self.gradients(), strict=True):
-            optimizer.step(self._rows.ids, gradient, rate, self._rows.valid)
+            optimizer.step(self.rows.ids, gradient, rate, self.rows.valid)
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
         """Return the row optimizers of the weights and the bias."""
