@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import math
 
 import distill
@@ -264,6 +265,16 @@ def test_resumed_run_equals_an_uninterrupted_run(corpus, teacher, tmp_path, monk
     assert whole.training["teacher"] == f"{teacher}, weight 0.5"
     for name, value in whole.weights.items():
         assert torch.equal(parts.weights[name], value), name
+
+
+def test_run_in_bfloat16_has_nearly_the_same_loss(corpus, teacher, tmp_path, capsys):
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        run(corpus, tmp_path / precision, teacher, precision=precision)
+        record = json.loads(capsys.readouterr().out.splitlines()[-1])
+        losses.append(record["valid_loss"])
+    assert losses[0] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], abs=0.02)
 
 
 def test_teacher_without_a_word_of_the_student_is_rejected(corpus, tmp_path):
