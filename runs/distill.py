@@ -1,7 +1,7 @@
 r"""Train a small language model with the predictions of a larger one as soft labels (distillation).
 
     elmo prepare TEXT --out corpus --tokenizer english --sentences split --vocab vocab.txt
-    python runs/distill.py --data corpus --out run --teacher base-en --weight 0.5 --tokens 1e9
+    python runs/distill.py --data corpus --out run --teacher TEACHER --weight 0.5 --tokens 1e9
 
 The student is trained with the sampled softmax. In each step the teacher reads the same text and
 computes its logits for the same classes (the target and the sampled words), with the same
@@ -19,7 +19,8 @@ distribution is then conditioned on whether the target is `<UNK>` for the studen
 target alone; otherwise it has no `<UNK>`.
 
 The other settings are those of a cell of `scaling_study.py`. Checkpoints contain the LSTM state of
-the teacher: rerun the same command to continue after an interruption.
+the teacher: rerun the same command to continue after an interruption. The memory that is printed
+before the first step does not include the teacher.
 """
 
 import argparse
@@ -274,7 +275,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(description="Train a student with the predictions of a teacher.")
     top.add_argument("--data", required=True, help="Prepared corpus with held-out text.")
     top.add_argument("--out", required=True, help="Training folder.")
-    top.add_argument("--teacher", default="small-en", help="Name or folder of the teacher.")
+    top.add_argument("--teacher", required=True, help="Name or folder of the teacher.")
     top.add_argument("--weight", type=share, default=0.5, help="Weight of the KL divergence.")
     top.add_argument("--tokens", type=float, required=True, help="Training tokens.")
     top.add_argument("--cell-dim", type=int, default=768)
