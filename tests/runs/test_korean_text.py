@@ -14,7 +14,7 @@ def data(tmp_path):
     (tmp_path / "ko-1.txt.xz").write_bytes(lzma.compress(wikipedia.encode()))
     petition = {"title": "제목", "content": "첫째 줄\n\n둘째 줄"}
     (tmp_path / "petitions" / "petitions_2019-04").write_text(json.dumps(petition) + "\n")
-    (tmp_path / "klue-ynat" / "train.tsv").write_text("title\tlabel\n기사 \"제목\n")
+    (tmp_path / "klue-ynat" / "train.tsv").write_text('title\tlabel\n기사 "제목\n')
     (tmp_path / "nsmc" / "ratings_train.txt").write_text("id\tdocument\tlabel\n1\t좋다\t1\n")
     pairs = [{"premise": "전제", "hypothesis": "가설", "gold_label": "neutral"}]
     (tmp_path / "klue-nli" / "klue-nli-v1.1_train.json").write_text(json.dumps(pairs))
