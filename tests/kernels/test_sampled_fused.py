@@ -6,7 +6,7 @@ from torch.nn import functional
 from triton_device import DEVICE, DTYPES, IS_INTERPRETED
 
 from elmo.kernels import sampled_fused
-from elmo.model.losses import sampled_losses
+from elmo.model.losses import sampled_logits, sampled_losses
 
 pytestmark = pytest.mark.gpu
 
@@ -36,7 +36,7 @@ def reference_loss(hidden, *, weight, bias, true_rows, sampled_rows, **others):
     rows = {"true": true_rows, "sampled": sampled_rows}
     gathered = {f"{name}_weight": functional.embedding(at, weight) for name, at in rows.items()}
     gathered |= {f"{name}_bias": bias[at] for name, at in rows.items()}
-    return sampled_losses(hidden, **gathered, **others).mean()
+    return sampled_losses(sampled_logits(hidden, **gathered, **others)).mean()
 
 
 def loss_and_gradients(kernel, hidden, args, dtype):

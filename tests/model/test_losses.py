@@ -18,6 +18,7 @@ from elmo.model.losses import (
     log_expected_count,
     merged_losses,
     pad_vocabulary,
+    sampled_logits,
     sampled_losses,
 )
 
@@ -224,7 +225,7 @@ def test_expected_counts_match_observed_sampling_frequencies():
 
 
 def call_sampled(hidden, weight, bias, targets, sampled, log_expected):
-    return sampled_losses(
+    logits = sampled_logits(
         hidden,
         true_weight=weight[targets],
         true_bias=bias[targets],
@@ -235,6 +236,7 @@ def call_sampled(hidden, weight, bias, targets, sampled, log_expected):
         targets=targets,
         sampled=sampled,
     )
+    return sampled_losses(logits)
 
 
 def test_sampled_losses_equal_slow_implementation():

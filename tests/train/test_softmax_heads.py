@@ -14,6 +14,7 @@ from elmo.model.losses import (
     exact_losses,
     full_losses,
     log_expected_count,
+    sampled_logits,
     sampled_losses,
 )
 from elmo.train.softmax_heads import ExactSoftmaxHead, SampledSoftmaxHead
@@ -77,19 +78,18 @@ def test_sampled_head_equals_computing_the_loss_from_the_whole_table():
     for side in (0, 1):
         drawn, targets = candidates(4, side), TARGETS[side]
         sampled = torch.from_numpy(drawn.ids)
-        expected.append(
-            sampled_losses(
-                again[side],
-                true_weight=softmax.weight[targets],
-                true_bias=softmax.bias[targets],
-                true_log_expected=log_expected_count(targets, N_WORDS, drawn.n_tries),
-                sampled_weight=softmax.weight[sampled],
-                sampled_bias=softmax.bias[sampled],
-                sampled_log_expected=log_expected_count(sampled, N_WORDS, drawn.n_tries),
-                targets=targets,
-                sampled=sampled,
-            )
+        logits = sampled_logits(
+            again[side],
+            true_weight=softmax.weight[targets],
+            true_bias=softmax.bias[targets],
+            true_log_expected=log_expected_count(targets, N_WORDS, drawn.n_tries),
+            sampled_weight=softmax.weight[sampled],
+            sampled_bias=softmax.bias[sampled],
+            sampled_log_expected=log_expected_count(sampled, N_WORDS, drawn.n_tries),
+            targets=targets,
+            sampled=sampled,
         )
+        expected.append(sampled_losses(logits))
     torch.stack(expected).square().sum().backward()
     torch.testing.assert_close(losses, torch.stack(expected))
     torch.testing.assert_close(hidden.grad, again.grad)

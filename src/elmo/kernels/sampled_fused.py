@@ -40,7 +40,7 @@ def mean_loss(
 
     The weights, (rows, dim), float32, and biases are those used in this step; `true_rows` and
     `sampled_rows`, all distinct, are the rows of targets and candidates in them. The hidden states
-    are in the dtype of the products. The other arguments are those of `sampled_losses`.
+    are in the dtype of the products. The other arguments are those of `sampled_logits`.
     """
     corrections = (true_log_expected, sampled_log_expected)
     with torch.autocast(hidden.device.type, enabled=False), on_device_of(hidden):

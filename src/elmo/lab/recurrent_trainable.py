@@ -24,7 +24,12 @@ from elmo.lab.text_loss import TextLoss, evaluation_options, text_loss
 from elmo.lab.text_streams import StreamSegment, TextStreams
 from elmo.lab.train_lm_result import LMTrainResult
 from elmo.lab.weight_averages import WeightAverages
-from elmo.model.losses import draw_candidates, log_expected_count, sampled_losses
+from elmo.model.losses import (
+    draw_candidates,
+    log_expected_count,
+    sampled_logits,
+    sampled_losses,
+)
 from elmo.progress import format_count
 from elmo.train.checkpoint import entry
 from elmo.train.cuda_graph import CudaGraphStep
@@ -254,7 +259,7 @@ class RecurrentTrainable:
         )
         sampled = torch.from_numpy(drawn.ids).to(hidden.device)
         assert softmax.bias is not None
-        return sampled_losses(
+        logits = sampled_logits(
             hidden,
             true_weight=softmax.weight[targets],
             true_bias=softmax.bias[targets],
@@ -264,7 +269,8 @@ class RecurrentTrainable:
             sampled_log_expected=log_expected_count(sampled, n_symbols, drawn.n_tries),
             targets=targets,
             sampled=sampled,
-        ).mean()
+        )
+        return sampled_losses(logits).mean()
 
     def shorten(self, batch: RecurrentBatch, n_steps: int) -> tuple[RecurrentBatch, float]:
         """Return the first time steps of a batch, and their fraction of all time steps."""

@@ -135,13 +135,14 @@ def log_expected_count(ids: Tensor, n_words: int, n_tries: int | Tensor) -> Tens
     return expected.log().float()
 
 
-def sampled_losses(hidden: Tensor, **classes: Tensor) -> Tensor:
+def sampled_losses(logits: tuple[Tensor, Tensor]) -> Tensor:
     """Return the sampled-softmax loss of each prediction, (predictions,), float32.
 
-    The arguments are those of `sampled_logits`.
+    Args:
+        logits: Logits that `sampled_logits` returns.
     """
-    true_logits, logits = sampled_logits(hidden, **classes)
-    return torch.cat([true_logits.unsqueeze(1), logits], dim=1).logsumexp(dim=1) - true_logits
+    targets, candidates = logits
+    return torch.cat([targets.unsqueeze(1), candidates], dim=1).logsumexp(dim=1) - targets
 
 
 def sampled_logits(

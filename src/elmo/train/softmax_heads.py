@@ -214,7 +214,7 @@ class SampledSoftmaxHead:
 
     def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
         """Return the sampled softmax loss of each target in one direction, of shape (targets,)."""
-        return sampled_losses(hidden, **self._classes(targets, side, self._weight, self._bias))
+        return sampled_losses(self.logits(hidden, targets, side))
 
     def logits(
         self,
@@ -228,7 +228,7 @@ class SampledSoftmaxHead:
         With a `table`, they are those of another softmax, given its weights and biases for the ids
         of `rows`. The results are those of `sampled_logits`.
         """
-        weight, bias = table or (self._weight, self._bias)
+        weight, bias = (self._weight, self._bias) if table is None else table
         return sampled_logits(hidden, **self._classes(targets, side, weight, bias))
 
     def _classes(
