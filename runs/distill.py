@@ -38,6 +38,7 @@ from torch.nn import functional
 
 from elmo.config import PretrainConfig, RegularizationConfig
 from elmo.corpus.shards import Corpus
+from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats.load import read
 from elmo.formats.pretrained import Pretrained
@@ -143,7 +144,13 @@ class DistillationLearner(Learner):
     """
 
     def __init__(
-        self, *args: Any, teacher: Pretrained, corpus: Corpus, weight: float, **options: Any
+        self,
+        *args: Any,
+        teacher: Pretrained,
+        corpus: Corpus,
+        weight: float,
+        teaching: str,
+        **options: Any,
     ) -> None:
         """Move the teacher to the device of the run.
 
@@ -152,9 +159,12 @@ class DistillationLearner(Learner):
             teacher: The teacher, with a full softmax and a vocabulary.
             corpus: Corpus of the run.
             weight: Weight of the KL divergence.
+            teaching: Name and weight of the teacher, which must stay the same for resuming.
             **options: Keyword arguments of `Learner`.
         """
         super().__init__(*args, **options)
+        if self.config.run.accumulate > 1 or self.fabric.world_size > 1:
+            raise ConfigError("A step of distillation must be one part on one device.")
         device = self.fabric.device
         network = ELMoNetwork(config=teacher.config)
         network.load_state_dict(dict(teacher.weights))
@@ -174,7 +184,7 @@ class DistillationLearner(Learner):
         self.teacher_state = LSTMState.zeros(teacher.config.lstm, self.n_streams, device=device)
         has_more_words = len(teacher.vocabulary) > len(corpus.vocabulary)
         self.unknown = corpus.vocabulary.ids[UNKNOWN] if has_more_words else None
-        self.weight = weight
+        self.weight, self.teaching = weight, teaching
 
     def mean_losses(self, hidden: Tensor, part: SegmentTensors) -> Tensor:
         """Return the mean loss of each direction, with the teacher's distributions.
@@ -215,7 +225,7 @@ class DistillationLearner(Learner):
     def state_dict(self) -> dict[str, object]:
         """Return the state of the student, and the teacher's LSTM state."""
         state = self.teacher_state
-        return {**super().state_dict(), "teacher": [state.h, state.c]}
+        return {**super().state_dict(), "teacher": [state.h, state.c], "teaching": self.teaching}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state returned by `state_dict`.
@@ -223,6 +233,11 @@ class DistillationLearner(Learner):
         Args:
             state: The state.
         """
+        if state["teaching"] != self.teaching:
+            raise ConfigError(
+                f"The run was started with the teacher {state['teaching']}, not {self.teaching}. "
+                "Use the same teacher and weight to resume, or another --out."
+            )
         super().load_state_dict(state)
         for tensor, value in zip(vars(self.teacher_state).values(), state["teacher"], strict=True):
             tensor.copy_(value)
@@ -253,9 +268,12 @@ def distillation_job(
         )
     teacher_ids(corpus.vocabulary, teacher.vocabulary)  # check before the first output
     job = pretrain_job(config, corpus)
-    record = {"teacher": f"{teacher_name}, weight {weight:g}"}
-    learner = partial(DistillationLearner, teacher=teacher, corpus=corpus, weight=weight)
-    return replace(job, model=replace(job.model, training=record), make_learner=learner)
+    teaching = f"{teacher_name}, weight {weight:g}"
+    learner = partial(
+        DistillationLearner, teacher=teacher, corpus=corpus, weight=weight, teaching=teaching
+    )
+    model = replace(job.model, training={"teacher": teaching})
+    return replace(job, model=model, make_learner=learner)
 
 
 def student_config(args: argparse.Namespace) -> PretrainConfig:

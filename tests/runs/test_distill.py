@@ -15,6 +15,7 @@ from lightning.fabric import Fabric
 from elmo.config import CorpusConfig, PrepareConfig, RegularizationConfig
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.shards import Corpus
+from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats import model_folder
 from elmo.formats.load import read
@@ -258,6 +259,10 @@ def test_resumed_run_equals_an_uninterrupted_run(corpus, teacher, tmp_path, monk
         patch.setattr(distill.DistillationLearner, "mean_losses", interrupted)
         with pytest.raises(RuntimeError, match="power failure"):
             run(corpus, tmp_path / "parts", teacher)
+    with pytest.raises(
+        ConfigError, match=r"started with the teacher .*, weight 0\.5, not .*, weight 1"
+    ):
+        run(corpus, tmp_path / "parts", teacher, weight=1)
     run(corpus, tmp_path / "parts", teacher)
     assert "Resuming from step 3." in capsys.readouterr().err
     whole, parts = (read(str(tmp_path / name)) for name in ("whole", "parts"))
