@@ -4,8 +4,8 @@
 #     bash runs/base.sh LANGUAGE TEXT OUT MINUTES [MODEL]
 #
 # LANGUAGE is en or ko. TEXT contains the training texts LANGUAGE-*.txt and the held-out text valid.txt,
-# which can be compressed (runs/text_overlap.py and runs/held_out_text.py write them). Korean texts are
-# split into morphemes (runs/split_korean_text.py). MODEL is the model folder of the part before this one.
+# which can be compressed (runs/text_overlap.py and runs/held_out_text.py write them). Korean texts,
+# valid.txt included, are split into morphemes beforehand (runs/split_korean_text.py). MODEL is the model folder of the part before this one.
 # Training takes about MINUTES; the corpus, the compilation of the kernels and the evaluation take some
 # minutes more. Nothing else should use the GPU.
 #
@@ -15,7 +15,7 @@
 # Environment variables:
 #
 #     TOKENS_PER_SECOND=900000   Speed, from which the number of steps follows. Default: one H200.
-#     LM1B=                      One Billion Word held-out text, to evaluate on as well (English).
+#     LM1B=                      One Billion Word held-out text, on which English models are evaluated as well.
 #     SEED=1                     Order of the text. Each part needs another one.
 #     FLAGS=                     Additional flags of runs/base_model.py train.
 set -euo pipefail
@@ -46,7 +46,7 @@ python "$here/base_model.py" train --data "$out/corpus" --out "$out/run" --stage
 
 elmo evaluate "$out/corpus" --split valid --model "$out/run"
 elmo evaluate "$out/corpus" --split valid --model "$out/model"
-if [ -n "${LM1B:-}" ]; then
+if [ "$language" = en ] && [ -n "${LM1B:-}" ]; then
     elmo evaluate "$LM1B" --model "$out/model" --pretokenized --sentences line \
         --common-vocab "$here/../src/elmo/models/small-en/vocab.txt"
 fi

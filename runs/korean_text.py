@@ -3,8 +3,8 @@
     python runs/korean_text.py DATA > korean.txt
     python runs/korean_text.py DATA petitions tasks > ko-other.txt
 
-The second command omits Wikipedia, for texts with all of its articles. DATA contains ko-1.txt.xz
-(Korean Wikipedia) and, unpacked, petitions/ (JSON lines), klue-ynat/train.tsv,
+The second command omits Wikipedia, for use next to the whole Wikipedia. DATA contains ko-1.txt.xz
+(a part of the Korean Wikipedia) and, unpacked, petitions/ (JSON lines), klue-ynat/train.tsv,
 nsmc/ratings_train.txt and klue-nli/klue-nli-v1.1_train.json. Only the training sets of the tasks
 are read, without their labels.
 """

@@ -2,10 +2,10 @@
 
     python runs/split_korean_text.py TEXT... --out FOLDER [--workers N]
 
-Each TEXT (one paragraph per line, may be compressed) is written to FOLDER without the titles of
-articles, which their first paragraphs repeat. Prepare the result with `--tokenizer korean
+Each TEXT (one paragraph per line, may be compressed) is written to FOLDER without headings, which
+are the lines that start with `= `. Prepare the result with `--tokenizer korean
 --pretokenized --sentences split`. A file appears in FOLDER when it is complete, and is skipped
-then. Takes about ten minutes per 300 MB on two cores.
+then.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def split_lines(lines: list[str]) -> list[str]:
 
 
 def paragraphs(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file that are neither blank nor titles of articles.
+    """Yield the lines of a text file that are neither blank nor headings.
 
     Args:
         path: The text, plain or compressed.
