@@ -12,6 +12,7 @@ from result_tables import (
     Runs,
     compare_setups,
     efficiency,
+    gamma,
     layers,
     mixes,
     paper_comparison,
@@ -62,10 +63,13 @@ def base_page(small: Runs, base: Runs, *, curves: str, weights: str, runs_table:
     return f"""\
 # Results of the base models
 
-What `base-en` and `base-ko` bring to tasks, in the same setups as the small models;
-[results](results.md) explains setups and scores. There was no further hyperparameter search: the
-hyperparameters are those of the start of the search for the small models, or those that it found,
-whichever does better on the development set.
+Scores of tasks with `base-en` and `base-ko`, in the same setups as with the small models.
+[Results](results.md) explains setups, scores and numbers of seeds.
+
+There was no search of hyperparameters for the base models. Static vectors and frozen ELMo have
+those at the start of the search for the small models or those that it found, whichever do better on
+the development set; fractions of the examples differ in the learning rate only. All other runs have
+the hyperparameters at the start.
 
 ## Small and base models
 
@@ -109,6 +113,10 @@ The setup with ELMo is the one that does best on the development set. Static vec
 ## Placement
 
 {placements(base)}
+
+## The scale γ
+
+{gamma(base)}
 
 ## Sample efficiency
 

@@ -1,6 +1,7 @@
 """Print the hyperparameters with the best development score of a task and setup.
 
-    python runs/best_run.py sst5 static --hyperparameters rate dropout [--out OUT] [--record FILE]
+    python runs/best_run.py sst5 static --hyperparameters rate dropout --out OUT
+    python runs/best_run.py sst5 static --hyperparameters rate --record FILE --size base
 
 Compares the start of the search with the trials of runs/tasks.sh that change only the listed
 hyperparameters, by the first seed. The output is the suffix of the run's name, such as
@@ -29,8 +30,11 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, help="Folder of runs.")
     parser.add_argument("--record", type=Path, help="Record of runs on other machines.")
+    parser.add_argument("--size", choices=SIZES, default=SIZES[0], help="Runs of the record.")
     args = parser.parse_args()
-    record = of_size(read(args.record), SIZES[0]) if args.record else {}
+    if args.out is None and args.record is None:
+        parser.error("pass --out or --record")
+    record = of_size(read(args.record), args.size) if args.record else {}
     if args.out:
         record |= gather(args.out, "", "")
     best = Runs(record).best_trial(args.task, args.setup, args.hyperparameters)

@@ -14,10 +14,11 @@ from elmo.files import atomic_path
 RECORDED_KEYS = ("seed", "development", "test", "mixes")
 # Endings of files that contain numbers, next to the folders of the runs. Those of language models
 # begin with the name of the model, the others with that of the task.
-NUMBER_FILES = ("tfidf", "before", "after", "lm1b", "wikitext-103", "klue-ynat", "blimp")
+LANGUAGE_MODEL_FILES = ("lm1b", "wikitext-103", "klue-ynat", "blimp")
+NUMBER_FILES = ("tfidf", "before", "after", *LANGUAGE_MODEL_FILES)
 DIGITS = 6
-# Sizes of the models that were evaluated on the tasks. Names of runs of other sizes than the first
-# begin with the size and a slash.
+# Sizes of the models that were evaluated on the tasks. Names of task runs of other sizes than the
+# first begin with the size and a slash; those of language models contain the name of the model.
 SIZES = ("small", "base")
 
 # Maps the name of a run to its commit, machine and result.
@@ -61,6 +62,18 @@ def read(path: Path) -> Record:
 def prefix(size: str) -> str:
     """Return the beginning of the names of runs with models of a size."""
     return "" if size == SIZES[0] else f"{size}/"
+
+
+def with_size(record: Record, size: str) -> Record:
+    """Return runs with models of one size, named as in a record of all sizes."""
+
+    def is_language_model(name: str) -> bool:
+        return name.endswith(tuple(f"-{ending}" for ending in LANGUAGE_MODEL_FILES))
+
+    return {
+        name if is_language_model(name) else f"{prefix(size)}{name}": entry
+        for name, entry in record.items()
+    }
 
 
 def of_size(record: Record, size: str) -> Record:

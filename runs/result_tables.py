@@ -219,11 +219,19 @@ class Runs:
             )
         return f"{name}-{setup}{suffixes[0] if suffixes else ''}{tail}"
 
+    def fractions(self) -> list[float]:
+        """Return the fractions of the training examples that have runs, and all examples."""
+        return [
+            fraction
+            for fraction in FRACTIONS
+            if fraction == 1 or any(run.endswith(f"-{fraction}") for run in self._record)
+        ]
+
     def by_fraction(self, name: str, setup: str) -> dict[float, str]:
         """Return the run of `best_run` for each fraction of the training examples."""
         return {
             fraction: self.best_run(name, setup, f"-{fraction}" if fraction < 1 else "")
-            for fraction in FRACTIONS
+            for fraction in self.fractions()
         }
 
     def best_elmo_setup(self, name: str) -> str | None:
@@ -413,7 +421,8 @@ def efficiency(runs: Runs) -> str:
             rows.append([title, setup_title, *cells, next(sufficient, "")])
             baselines += [spread.mean] if (spread := spreads[1.0]) else []
     return table(
-        ["data set", "setup", *(f"{fraction:.0%}" for fraction in FRACTIONS), "sufficient"], rows
+        ["data set", "setup", *(f"{fraction:.0%}" for fraction in runs.fractions()), "sufficient"],
+        rows,
     )
 
 

@@ -2,8 +2,8 @@
 
     python runs/results.py OUT --docs docs --commit ... --machine "..." [--size base]
 
-With --size base, OUT has runs with the base models, which have their own page, results-base.md, and
-figures; perplexities and minimal pairs of all models are on the main page.
+With --size base, OUT has task runs with the base models, which have their own page,
+results-base.md, and figures. Perplexities and minimal pairs of all models are on the main page.
 
 Runs are added to the record next to the page, results.jsonl, and replace earlier runs of the same
 name; the page is made from the whole record. Without OUT the pages are only regenerated.
@@ -18,12 +18,11 @@ from pathlib import Path
 
 from base_page import base_page
 from language_model_tables import minimal_pairs, pairs_with_one_unknown, perplexity
-from record_result import SIZES, Record, gather, of_size, prefix, read, write
+from record_result import SIZES, Record, gather, of_size, read, with_size, write
 from result_tables import (
     ALL_SETUPS,
     CLASSIFICATION,
     CURVES,
-    FRACTIONS,
     PAIRS,
     SETUPS,
     STRUCTURES,
@@ -84,7 +83,7 @@ def draw_curves(runs: Runs, path: Path) -> None:
                 label=title,
             )
         axes.set_xscale("log")
-        ticks = [100 * fraction for fraction in FRACTIONS]
+        ticks = [100 * fraction for fraction in runs.fractions()]
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
         axes.set_title(task.title)
@@ -108,14 +107,17 @@ def provenance(record: Record) -> str:
     )
 
 
-def page(record: Record) -> str:
+def page(record: Record, *, has_base_page: bool) -> str:
     """Return the text of the page of the small models.
 
     Args:
-        record: All recorded runs.
+        record: Runs with these models, and those of all language models.
+        has_base_page: Whether to link to the page of the base models.
     """
-    record = of_size(record, "small")
     runs = Runs(record)
+    link = (
+        "\nThe [base models](results-base.md) have a page of their own.\n" if has_base_page else ""
+    )
     return f"""\
 # Results
 
@@ -124,7 +126,7 @@ else being equal (encoder, head, character CNN), with the same
 [hyperparameter search](#hyperparameter-search) for both. Scores are means and standard deviations
 over seeds, in percent. Models are selected on the development set; the reported set is scored once,
 after training.
-
+{link}
 | setup | meaning |
 | --- | --- |
 | static vectors | baseline: trainable word vectors from ELMo's layer 0, and a character CNN |
@@ -325,11 +327,30 @@ python runs/results.py OUT --docs docs --commit ... --machine "..."
 """
 
 
+def pages(record: Record) -> dict[str, str]:
+    """Return the text of each page by file name; there may be no runs with base models.
+
+    Args:
+        record: All recorded runs.
+    """
+    small, base = of_size(record, "small"), of_size(record, "base")
+    texts = {"results.md": page(small, has_base_page=bool(base))}
+    if base:
+        texts["results-base.md"] = base_page(
+            Runs(small),
+            Runs(base),
+            curves=BASE_CURVES_PICTURE,
+            weights=BASE_MIXES_PICTURE,
+            runs_table=provenance(base),
+        )
+    return texts
+
+
 def main() -> None:
-    """Update the record, write the page and draw the figures."""
+    """Update the record, write the pages and draw the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path, nargs="?", help="Folder of runs to record.")
-    parser.add_argument("--docs", type=Path, required=True, help="Folder of the page.")
+    parser.add_argument("--docs", type=Path, required=True, help="Folder of the pages.")
     parser.add_argument("--commit", help="Commit of these runs.")
     parser.add_argument("--machine", help="Machine of these runs.")
     parser.add_argument("--size", choices=SIZES, default="small", help="Models of these runs.")
@@ -339,25 +360,19 @@ def main() -> None:
     if args.out is not None:
         if not (args.commit and args.machine):
             parser.error("OUT requires --commit and --machine")
-        new = gather(args.out, args.commit, args.machine)
-        record |= {f"{prefix(args.size)}{name}": entry for name, entry in new.items()}
+        record |= with_size(gather(args.out, args.commit, args.machine), args.size)
         write(path, record)
-    (args.docs / "results.md").write_text(page(record), encoding="utf-8")
-    small, base_record = Runs(of_size(record, "small")), of_size(record, "base")
-    draw_mixes(args.docs / MIXES_PICTURE, small.layer_weights())
-    draw_curves(small, args.docs / CURVES_PICTURE)
-    if base_record:
-        base = Runs(base_record)
-        text = base_page(
-            small,
-            base,
-            curves=BASE_CURVES_PICTURE,
-            weights=BASE_MIXES_PICTURE,
-            runs_table=provenance(base_record),
-        )
-        (args.docs / "results-base.md").write_text(text, encoding="utf-8")
-        draw_mixes(args.docs / BASE_MIXES_PICTURE, base.layer_weights())
-        draw_curves(base, args.docs / BASE_CURVES_PICTURE)
+    for name, text in pages(record).items():
+        (args.docs / name).write_text(text, encoding="utf-8")
+    pictures = {
+        "small": (MIXES_PICTURE, CURVES_PICTURE),
+        "base": (BASE_MIXES_PICTURE, BASE_CURVES_PICTURE),
+    }
+    for size, (weights, curves) in pictures.items():
+        if runs_of_size := of_size(record, size):
+            runs = Runs(runs_of_size)
+            draw_mixes(args.docs / weights, runs.layer_weights())
+            draw_curves(runs, args.docs / curves)
 
 
 if __name__ == "__main__":

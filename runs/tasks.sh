@@ -20,7 +20,7 @@
 #     SETS=        Data sets to run. Default: all.
 #     EN=small-en  English ELMo model: name or folder. Use another OUT for other models.
 #     KO=small-ko  Korean ELMo model.
-#     SEARCHED=    Record of a search for other models. Instead of a search, what was best there is run.
+#     SEARCHED=    Run the best hyperparameters of this record of the small models instead of a search.
 #     PYTHON=      Python executable. Default: python.
 #     FLAGS=       Additional flags of every `elmo task fit`. Default: --parallel-seeds 5 (seeds share a device).
 #     TUNE_FLAGS=  Additional flags of every `elmo finetune`.
@@ -49,7 +49,12 @@ write_once() { # file, command
     [ -f "$file" ] || { "$@" > "$file.partial" && mv "$file.partial" "$file"; }
 }
 
-prefix=${SIZE:-small}/ prefix=${prefix#small/}
+case ${SIZE:-small} in
+    small) prefix='' ;;
+    base) prefix=base/ ;;
+    *) echo "SIZE is '$SIZE', expected small or base." >&2 && exit 2 ;;
+esac
+[ -z "${SEARCHED:-}" ] || [ -f "$SEARCHED" ] || { echo "SEARCHED: there is no file $SEARCHED." >&2 && exit 2; }
 is_recorded() { # name of a run
     [ -n "${RECORD:-}" ] && grep -q "^{\"run\": \"$prefix$1\"," "$RECORD"
 }
@@ -200,14 +205,14 @@ hyperparameter_flags() { # suffix of a run's name
 # Print the suffix of the best run that changes only the given hyperparameters; nothing if the start is best.
 best_suffix() { # task, setup, hyperparameters
     [ -n "$rates" ] || return 0
-    local sources=(--out "$out" ${RECORD:+--record "$RECORD"})
+    local sources=(--out "$out" ${RECORD:+--record "$RECORD" --size "${SIZE:-small}"})
     [ -z "${SEARCHED:-}" ] || sources=(--record "$SEARCHED")
     "$python" "$here/best_run.py" "$1" "$2" --hyperparameters "${@:3}" "${sources[@]}"
 }
 
-# TF-IDF baseline of a classification task, on the raw text.
+# TF-IDF baseline of a classification task, on the raw text. It does not depend on the size of ELMo.
 tfidf() { # task, training set, test set, maximum n-gram length
-    is_recorded "$1-tfidf" ||
+    [ -n "$prefix" ] || is_recorded "$1-tfidf" ||
         write_once "$out/$1-tfidf.json" "$python" "$here/tfidf.py" "$1" --train "$2" --test "$3" --max-ngram "$4" --json
 }
 

@@ -71,8 +71,8 @@ def test_results_page_in_docs_matches_the_recorded_runs(monkeypatch):
     monkeypatch.syspath_prepend(RUNS)
     results = runpy.run_path(str(RUNS / "results.py"))
     docs = RUNS.parent / "docs"
-    page = results["page"](results["read"](docs / "results.jsonl"))
-    assert page == (docs / "results.md").read_text(encoding="utf-8")
+    for name, page in results["pages"](results["read"](docs / "results.jsonl")).items():
+        assert page == (docs / name).read_text(encoding="utf-8")
 
 
 def test_results_page_shows_classification_scores_and_figures(tmp_path, script):
@@ -92,7 +92,7 @@ def test_results_page_shows_classification_scores_and_figures(tmp_path, script):
     assert row in page
     assert "| KLUE-YNAT | 200.0 |  |  | 81.00 ± 1.41 |  |" in page
     assert "| γ = 1 | 74.00 | 74.00 |" in page
-    curve = "| KLUE-YNAT, dev macro F1 | ELMo, frozen |  |  | 75.00 |  |  | 81.00 ± 1.41 | 10% |"
+    curve = "| KLUE-YNAT, dev macro F1 | ELMo, frozen | 75.00 | 81.00 ± 1.41 | 10% |"
     assert curve in page
     assert "| KLUE-YNAT | 0.20 | 0.50 | 0.30 |" in page
     for name in ("mixes.png", "sample-efficiency.png"):
@@ -136,7 +136,8 @@ def test_base_models_have_their_own_page_which_compares_them_with_the_small_ones
     write_run(tmp_path / "base", "sst5-elmo", [0.8], [0.2, 0.5, 0.3])
     script("results.py", tmp_path / "base", *arguments, "--size", "base")
     assert "base/sst5-elmo" in read(tmp_path / "results.jsonl")
-    assert (tmp_path / "results.md").read_text(encoding="utf-8") == page
+    link = "\nThe [base models](results-base.md) have a page of their own.\n"
+    assert (tmp_path / "results.md").read_text(encoding="utf-8").replace(link, "") == page
     base = (tmp_path / "results-base.md").read_text(encoding="utf-8")
     row = "| SST-5, test accuracy | 50.00 | 60.00 | +10.00 | 60.00 | 80.00 | +20.00 |"
     assert row in base
@@ -144,10 +145,6 @@ def test_base_models_have_their_own_page_which_compares_them_with_the_small_ones
     assert "| 2 | c0ffee | a GPU |" in base
     assert "SICK, test accuracy | 70.00" not in base
     assert (tmp_path / "mixes-base.png").is_file()
-    # Hyperparameters are those of the search for the small models.
-    record = tmp_path / "results.jsonl"
-    options = "--hyperparameters", "rate", "--record", record
-    assert script("best_run.py", "sst5", "static", *options) == "\n"
 
 
 def test_reported_gain_uses_elmo_setup_with_best_development_score(tmp_path, script):
@@ -200,6 +197,20 @@ def test_best_run_is_selected_by_development_score_of_first_seed(tmp_path, scrip
     assert script("best_run.py", "sst5", "static", *options) == "\n"
 
 
+def test_best_run_of_a_record_is_that_of_the_requested_size(tmp_path, script):
+    pytest.importorskip("matplotlib")
+    arguments = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
+    for size, rate, other in (("small", "0.002", "0.004"), ("base", "0.004", "0.002")):
+        write_run(tmp_path / size, f"sst5-static@{rate}-try", [0.5], development=0.9)
+        write_run(tmp_path / size, f"sst5-static@{other}-try", [0.5], development=0.3)
+        script("results.py", tmp_path / size, *arguments, "--size", size)
+    options = "--hyperparameters", "rate", "--record", tmp_path / "results.jsonl"
+    assert script("best_run.py", "sst5", "static", *options) == "@0.002\n"
+    assert script("best_run.py", "sst5", "static", *options, "--size", "base") == "@0.004\n"
+    with pytest.raises(SystemExit):
+        script("best_run.py", "sst5", "static", "--hyperparameters", "rate")
+
+
 def test_results_page_uses_hyperparameters_with_best_score_over_all_seeds(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
@@ -243,7 +254,7 @@ def test_results_page_uses_hyperparameters_with_best_score_over_all_seeds(tmp_pa
     script("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "Not yet run with all seeds: SST-5 (ELMo, frozen, 0.002+dropout0.1)." in page
-    ends = "test accuracy | static vectors |  |  | 30.00 |  |  | 60.00 |"
+    ends = "test accuracy | static vectors | 30.00 | 60.00 |"
     assert f"| UD English EWT POS (universal tags), {ends}" in page
     assert "| static vectors | 35.00 | 35.00 | 35.00 | 0.35 |" in page
 
@@ -314,7 +325,10 @@ def test_results_page_shows_perplexity_and_minimal_pairs_of_each_model(tmp_path,
     directions = {"forward": 0.75, "backward": 0.5, "both": 0.625}
     result = {name: accuracies(value) for name, value in directions.items()}
     (out / "tiny-en-blimp.json").write_text(json.dumps({"one_unknown": 0.25, **result}))
-    script("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a CPU")
+    arguments = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a CPU"]
+    # Language models are on the main page, whatever their size.
+    script("results.py", out, *arguments, "--size", "base")
+    assert not (tmp_path / "results-base.md").exists()
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     text = "| One Billion Word, held-out sentences | 1,200 |"
     assert (

@@ -166,7 +166,7 @@ def run_tasks(tmp_path, monkeypatch):
     monkeypatch.setenv("CALLS", str(calls))
     monkeypatch.setenv("BEST", "")
     monkeypatch.setenv("BEST_RATE", "")
-    for name in ("SEEDS", "RATES", "DROPOUTS", "RECORD"):
+    for name in ("SEEDS", "RATES", "DROPOUTS", "RECORD", "EN", "KO", "SEARCHED", "SIZE"):
         monkeypatch.delenv(name, raising=False)
 
     def run(sets):
@@ -194,7 +194,7 @@ def fits(calls):
         ("small-ko.sh data out", 5),
         ("base.sh en data out 20", 4),
         ("base.sh en data out 20 last-part", 4),
-        ("base.sh ko data out 20", 4),
+        ("base.sh ko data out 20", 3),
     ],
 )
 def test_model_training_scripts_call_existing_scripts_with_known_flags(
@@ -211,6 +211,18 @@ def test_model_training_scripts_call_existing_scripts_with_known_flags(
     assert sum(call.startswith("-m elmo") for call in calls) == n_commands
     for call in calls:
         check_call(call.split())
+    if command.startswith("base.sh"):
+        prepare = next(call for call in calls if " prepare " in call)
+        texts = "en-" if " en " in command else "ko-"
+        assert f"prepare data/{texts}*.txt* --valid data/valid.txt*" in prepare
+        assert ("--tokenizer korean --pretokenized" in prepare) == (texts == "ko-")
+
+
+def test_base_model_script_rejects_unknown_language(tmp_path):
+    command = ["bash", RUNS / "base.sh", "fr", "data", "out", "20"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr == "LANGUAGE is 'fr', expected en or ko.\n"
 
 
 def test_task_fits_use_seeds_static_vectors_and_tokenizer_of_the_data_set(run_tasks, monkeypatch):
@@ -328,29 +340,45 @@ def test_other_models_run_what_a_search_for_the_bundled_ones_found(
 ):
     monkeypatch.setenv("EN", "large-en")
     monkeypatch.setenv("KO", "large-ko")
-    monkeypatch.setenv("SEARCHED", "small.jsonl")
+    searched, record = tmp_path / "small.jsonl", tmp_path / "record.jsonl"
+    searched.write_text("")
+    record.write_text('{"run": "base/sick-layer0", "found": {}}\n{"run": "sick-tuned"}\n')
+    monkeypatch.setenv("SEARCHED", str(searched))
     monkeypatch.setenv("BEST", "@0.002+dropout0.3")
-    record = tmp_path / "record.jsonl"
-    record.write_text('{"run": "large/sick-layer0", "found": {}}\n{"run": "sick-tuned"}\n')
+    monkeypatch.setenv("BEST_RATE", "@0.002")
     monkeypatch.setenv("RECORD", str(record))
-    monkeypatch.setenv("SIZE", "large")
-    calls = run_tasks("sick klue-nli probes")
+    monkeypatch.setenv("SIZE", "base")
+    calls = run_tasks("sick klue-nli conll2003 ynat probes")
     vectors = [call[1] for call in calls if call[0].endswith("static_vectors.py")]
-    assert vectors == ["large-en", "large-ko", "large-en"]
+    assert vectors == ["large-en", "large-ko", "large-en", "large-ko", "large-en"]
     searches = [call for call in calls if call[0].endswith("best_run.py")]
-    assert all(call[-2:] == ["--record", "small.jsonl"] for call in searches)
+    assert all(call[-2:] == ["--record", str(searched)] for call in searches)
     flags_of = fits(calls)
     assert {name for name in flags_of if name.startswith("sick")} == {
         f"sick-{setup}"
         for setup in ("static", "elmo", "tuned", "static@0.002+dropout0.3", "input", "output")
     }
     assert flags_of["sick-static@0.002+dropout0.3"][:2] == ["--seeds", "5"]
-    models = {name: flags[flags.index("--model") + 1] for name, flags in flags_of.items()}
-    for name, model in models.items():
+    for name, flags in flags_of.items():
+        model = flags[flags.index("--model") + 1]
+        own = "large-ko" if name.startswith(("klue", "ynat")) else "large-en"
         if "static" in name:
             assert model == "none"
+        elif name.endswith("-finetuned"):
+            assert model.endswith("-lm/model")
         else:
-            assert model == ("large-ko" if name.startswith("klue") else "large-en")
+            assert model == own
+    finetuned = [call for call in calls if "finetune" in call]
+    assert [call[call.index("--model") + 1] for call in finetuned] == ["large-en", "large-ko"]
+    # The baseline without ELMo is that of the small models.
+    assert not any(call[0].endswith("tfidf.py") for call in calls)
+
+
+@pytest.mark.parametrize(("name", "value"), [("SIZE", "large"), ("SEARCHED", "missing.jsonl")])
+def test_task_runs_reject_unknown_size_and_missing_record(run_tasks, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(subprocess.CalledProcessError):
+        run_tasks("sick")
 
 
 def test_runs_that_are_already_recorded_are_skipped(tmp_path, run_tasks, monkeypatch):
