@@ -3,11 +3,10 @@
 #
 #     bash runs/base.sh LANGUAGE TEXT OUT MINUTES [MODEL]
 #
-# LANGUAGE is en or ko. TEXT contains the training texts LANGUAGE-*.txt and the held-out text valid.txt,
-# which can be compressed (runs/text_overlap.py and runs/held_out_text.py write them). Korean texts,
-# valid.txt included, are split into morphemes beforehand (runs/split_korean_text.py). MODEL is the model
-# folder of the part before this one. Training takes about MINUTES; the corpus, the compilation of the
-# kernels and the evaluation take some minutes more. Nothing else should use the GPU.
+# LANGUAGE is en or ko. TEXT contains the training texts LANGUAGE-*.txt and the held-out text valid.txt, which
+# can be compressed; runs/base_text.sh writes them. MODEL is the model folder of the part before this one.
+# Training takes about MINUTES; the corpus, the compilation of the kernels and the evaluation take some minutes
+# more. Nothing else should use the GPU.
 #
 # Writes the int8 model to OUT/model, and its parts for moving it to OUT/parts. Rerun the same command
 # to resume.

@@ -5,14 +5,16 @@
 PRESET is a preset of `elmo task fit`, which knows how to read FILE. Texts are compared without
 spaces, punctuation and case, in windows of --window characters. A text is "found" if one of its
 windows occurs anywhere in TEXT, and "whole" if all of them do. Shorter texts are not compared. TEXT
-can be compressed. Reads about 5 MB of text per second.
+can be compressed. Reads about 5 MB of text per second and worker.
 
 With --out, each TEXT is also written to FOLDER without the lines in which such a window occurs.
 """
 
 import argparse
 import json
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -144,6 +146,7 @@ def main() -> None:
     parser.add_argument("--test", nargs="+", required=True, metavar="PRESET=FILE")
     parser.add_argument("--out", type=Path, help="Folder for the texts without such lines.")
     parser.add_argument("--window", type=int, default=30, help="Characters per window.")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="Texts at a time.")
     args = parser.parse_args()
     tests = [read_test_set(*name.split("=", 1), args.window) for name in args.test]
     wanted = np.unique(np.concatenate([hashes for test in tests for hashes in test.texts]))
@@ -151,7 +154,10 @@ def main() -> None:
     if args.out:
         args.out.mkdir(parents=True)
     outs = [args.out and args.out / plain_name(path.name) for path in args.texts]
-    found = np.unique(np.concatenate([*map(search, args.texts, repeat(windows), outs)]))
+    # NumPy computes without Python's lock.
+    with ThreadPoolExecutor(args.workers) as pool:
+        found_by_text = list(pool.map(search, args.texts, repeat(windows), outs))
+    found = np.unique(np.concatenate(found_by_text))
     for test in tests:
         print(json.dumps(test.counts(found)))
 
