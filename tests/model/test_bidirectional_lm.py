@@ -84,8 +84,9 @@ def test_two_segments_with_carried_state_equal_one_segment(training, cut):
     whole = run(model, rows, index)
     first, *state = run(model, rows, index[:, :cut])
     second, *state = run(model, rows, index[:, cut:], state=state)
-    torch.testing.assert_close(torch.cat([first, second], dim=1), whole[0], rtol=0, atol=1e-6)
-    torch.testing.assert_close(tuple(state), whole[1:], rtol=0, atol=1e-6)
+    # Matrix products of another size can have another order of summation.
+    torch.testing.assert_close(torch.cat([first, second], dim=1), whole[0], rtol=0, atol=2e-6)
+    torch.testing.assert_close(tuple(state), whole[1:], rtol=0, atol=2e-6)
     fresh, *_ = run(model, rows, index[:, cut:])
     assert not torch.allclose(fresh, second, atol=1e-3)
 

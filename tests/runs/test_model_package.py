@@ -34,9 +34,9 @@ def test_installed_package_is_found_by_name(script, tmp_path, monkeypatch, model
     assert package_names() == [name]
     expected = ELMo.from_pretrained(str(model)).encode([["a", "b"]])[0]
     assert (ELMo.from_pretrained(name).encode([["a", "b"]])[0] == expected).all()
-    metadata = distribution(f"elmo-torch-{name}").metadata
-    assert metadata["License-Expression"] == "CC-BY-SA-4.0"
-    assert "# tiny-en" in metadata.get_payload()
+    metadata = distribution(f"elmo-torch-{name}").read_text("METADATA")
+    assert "License-Expression: CC-BY-SA-4.0\n" in metadata
+    assert "# tiny-en" in metadata
 
 
 @pytest.mark.parametrize("card", ["# No header\n", CARD.replace("cc-by-sa-4.0", "mine")])

@@ -50,7 +50,7 @@ def test_hosts_take_turns_in_splitting(tokenizer):
             )
             requests.append(request)
             wait_for(lambda: server.state.text_queue.n_requests == len(requests))
-        assert tokenizer.running.wait(10)
+            assert tokenizer.running.wait(10)
         tokenizer.gate.set()
         assert [request.result().status_code for request in requests] == [200, 200]
         assert tokenizer.firsts == ["first", "first", "second", "first", "first"]
