@@ -18,7 +18,7 @@ case $language in
         window=30
         tests=(conll2003="$data/conll2003/test.txt" ud-pos="$data/ud-ewt/test.conllu" sst5="$data/sst/test.txt"
             sick="$data/sick/SICK_test_annotated.txt" squad="$data/squad-part/xquad.en.json"
-            propbank-ewt="$data/propbank-ewt/test.jsonl" gap="$data/gap/gap-test.tsv")
+            propbank-ewt="$data/propbank-ewt/test.jsonl" litbank:gap="$data/gap/gap-test.tsv")
         for part in train dev test; do tests+=(litbank="$data/litbank/coref-conll/$part"); done
         # An article of WikiText's test set.
         held_out_flags=(--without "The New Yorker")

@@ -1,8 +1,9 @@
 """Count the texts of test sets that occur in a training text.
 
-    python runs/text_overlap.py TEXT... --test PRESET=FILE... [--out FOLDER]
+    python runs/text_overlap.py TEXT... --test PRESET[:READER]=FILE... [--out FOLDER]
 
-PRESET is a preset of `elmo task fit`, which knows how to read FILE. Texts are compared without
+PRESET is a preset of `elmo task fit`, which knows how to read FILE; READER is needed if it reads
+files of this format only with --reader. Texts are compared without
 spaces, punctuation and case, in windows of --window characters. A text is "found" if one of its
 windows occurs anywhere in TEXT, and "whole" if all of them do. Shorter texts are not compared. TEXT
 can be compressed. Reads about 5 MB of text per second and worker.
@@ -30,7 +31,8 @@ from elmo.tasks.registry.task_config import TaskConfig
 
 Hashes = NDArray[np.uint64]
 
-BLOCK_BYTES = 2**24
+# Lines of blocks without windows of test texts are not looked at one by one.
+BLOCK_BYTES = 2**20
 # Multiplier of the polynomial hash, odd, modulo 2**64.
 FACTOR = np.uint64(6364136223846793005)
 # Most windows of the training text are excluded by the lowest bits of their hash.
@@ -87,13 +89,20 @@ class TestSet:
         }
 
 
-def read_test_set(preset: str, path: str, window: int) -> TestSet:
-    """Read the texts of a test set, with words as they are in its files."""
-    options = {"out": "unused", "train": path}
+def read_test_set(source: str, path: str, window: int) -> TestSet:
+    """Read the texts of a test set, with words as they are in its files.
+
+    Args:
+        source: `PRESET` or `PRESET:READER`.
+        path: The file.
+        window: Characters per window.
+    """
+    preset, _, reader = source.partition(":")
+    options = {"out": "unused", "train": path} | ({"reader": reader} if reader else {})
     config = load_config(TaskConfig, preset, options, presets("tasks"))
     examples = read_examples(config.examples, path, str.split, task=config.task)
     texts = dict.fromkeys(normalized("".join(words)) for each in examples for words in each.texts)
-    return TestSet(f"{preset} {Path(path).name}", [window_hashes(text, window) for text in texts])
+    return TestSet(f"{source} {Path(path).name}", [window_hashes(text, window) for text in texts])
 
 
 def text_blocks(path: Path) -> Iterator[str]:
@@ -143,7 +152,7 @@ def main() -> None:
     """Print one JSON line per test set."""
     parser = argparse.ArgumentParser()
     parser.add_argument("texts", nargs="+", type=Path, help="Training texts.")
-    parser.add_argument("--test", nargs="+", required=True, metavar="PRESET=FILE")
+    parser.add_argument("--test", nargs="+", required=True, metavar="PRESET[:READER]=FILE")
     parser.add_argument("--out", type=Path, help="Folder for the texts without such lines.")
     parser.add_argument("--window", type=int, default=30, help="Characters per window.")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="Texts at a time.")

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import RUNS
 
+from elmo.config.serialization import presets
+from elmo.tasks.registry.task_rows import all_readers
+
 pytestmark = pytest.mark.skipif(not RUNS.is_dir(), reason="requires the runs folder of a checkout")
 
 BLOCKS = 600
@@ -83,8 +86,11 @@ def test_finished_steps_are_skipped_and_interrupted_ones_repeated(tmp_path, monk
     calls = (tmp_path / "calls").read_text().splitlines()
     scripts = [Path(word).name for word in calls if word.endswith(".py")]
     assert scripts == ["text_overlap.py", "held_out_text.py"]
-    presets = [word.split("=", 1)[0] for word in calls if "=data/" in word]
-    assert len(presets) == 10
+    sources = [word.split("=", 1)[0].split(":") for word in calls if "=data/" in word]
+    assert len(sources) == 10
+    for preset, *readers in sources:
+        assert preset in presets("tasks")
+        assert set(readers) <= set(all_readers())
     packed = tmp_path / "out" / "packed"
     assert unpacked(packed / "en-1-00.txt.xz") == unpacked(packed / "valid.txt.xz") == "text\n"
     assert run("en", tmp_path).returncode == 0

@@ -40,3 +40,15 @@ def test_text_overlap_writes_the_other_lines(script, tmp_path):
     counts(script, tmp_path, ["die Bank am Fluss"], 10, "--out", out)
     written = (out / "text.txt").read_text(encoding="utf-8")
     assert written == "Etwas anderes.\n" * 5 + TEXT.splitlines(keepends=True)[0]
+
+
+def test_text_overlap_reads_files_with_a_named_reader(script, tmp_path):
+    columns = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
+    row = "1", "Ann met Eve. Her left.", "Her", "13", "Ann", "0", "TRUE", "Eve", "8", "FALSE", "x"
+    test, text = tmp_path / "gap.tsv", tmp_path / "text.txt"
+    test.write_text("\t".join(columns) + "\n" + "\t".join(row) + "\n")
+    text.write_text("Then Ann met Eve. Her left hand was cold.\n")
+    options = "--test", f"litbank:gap={test}", "--window", "10"
+    result = json.loads(script("text_overlap.py", text, *options))
+    assert result.pop("test") == "litbank:gap gap.tsv"
+    assert result == {"texts": 1, "compared": 1, "found": 1, "whole": 1}
