@@ -20,6 +20,7 @@ case $language in
             sick="$data/sick/SICK_test_annotated.txt" squad="$data/squad-part/xquad.en.json"
             propbank-ewt="$data/propbank-ewt/test.jsonl" litbank:gap="$data/gap/gap-test.tsv")
         for part in train dev test; do tests+=(litbank="$data/litbank/coref-conll/$part"); done
+        tests+=(--test-lines "$data/lm1b/heldout-00010-00011.txt" "$data/wikitext-103/test.txt")
         # An article of WikiText's test set.
         held_out_flags=(--without "The New Yorker")
         ;;

@@ -1,12 +1,14 @@
 """Count the texts of test sets that occur in a training text.
 
-    python runs/text_overlap.py TEXT... --test PRESET[:READER]=FILE... [--out FOLDER]
+    python runs/text_overlap.py TEXT... [--test PRESET[:READER]=FILE...] [--test-lines FILE...]
+        [--out FOLDER]
 
 PRESET is a preset of `elmo task fit`, which knows how to read FILE; READER is needed if it reads
-files of this format only with --reader. Texts are compared without
-spaces, punctuation and case, in windows of --window characters. A text is "found" if one of its
-windows occurs anywhere in TEXT, and "whole" if all of them do. Shorter texts are not compared. TEXT
-can be compressed. Reads about 5 MB of text per second and worker.
+files of this format only with --reader. With --test-lines, each line of a file is a text.
+
+Texts are compared without spaces, punctuation and case, in windows of --window characters. A text
+is "found" if one of its windows occurs anywhere in TEXT, and "whole" if all of them do. Shorter
+texts are not compared. TEXT can be compressed. Reads about 5 MB of text per second and worker.
 
 With --out, each TEXT is also written to FOLDER without the lines in which such a window occurs.
 """
@@ -14,12 +16,13 @@ With --out, each TEXT is also written to FOLDER without the lines in which such 
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +73,13 @@ class TestSet:
     """Texts of a test set, as hashes of their windows."""
 
     name: str
-    texts: list[Hashes] = field(default_factory=list)
+    texts: list[Hashes]
+
+    @classmethod
+    def of_texts(cls, name: str, texts: Iterable[str], window: int) -> Self:
+        """Return a test set without repeated texts."""
+        distinct = dict.fromkeys(map(normalized, texts))
+        return cls(name, [window_hashes(text, window) for text in distinct])
 
     def counts(self, found: Hashes) -> dict[str, object]:
         """Return how many texts were found.
@@ -101,8 +110,14 @@ def read_test_set(source: str, path: str, window: int) -> TestSet:
     options = {"out": "unused", "train": path} | ({"reader": reader} if reader else {})
     config = load_config(TaskConfig, preset, options, presets("tasks"))
     examples = read_examples(config.examples, path, str.split, task=config.task)
-    texts = dict.fromkeys(normalized("".join(words)) for each in examples for words in each.texts)
-    return TestSet(f"{source} {Path(path).name}", [window_hashes(text, window) for text in texts])
+    texts = ("".join(words) for each in examples for words in each.texts)
+    return TestSet.of_texts(f"{source} {Path(path).name}", texts, window)
+
+
+def read_test_lines(path: Path, window: int) -> TestSet:
+    """Read a test set with one text per line."""
+    with path.open(encoding="utf-8") as lines:
+        return TestSet.of_texts(path.name, lines, window)
 
 
 def text_blocks(path: Path) -> Iterator[str]:
@@ -152,12 +167,16 @@ def main() -> None:
     """Print one JSON line per test set."""
     parser = argparse.ArgumentParser()
     parser.add_argument("texts", nargs="+", type=Path, help="Training texts.")
-    parser.add_argument("--test", nargs="+", required=True, metavar="PRESET[:READER]=FILE")
+    parser.add_argument("--test", nargs="+", default=(), metavar="PRESET[:READER]=FILE")
+    parser.add_argument("--test-lines", nargs="+", default=(), type=Path, metavar="FILE")
     parser.add_argument("--out", type=Path, help="Folder for the texts without such lines.")
     parser.add_argument("--window", type=int, default=30, help="Characters per window.")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="Texts at a time.")
     args = parser.parse_args()
     tests = [read_test_set(*name.split("=", 1), args.window) for name in args.test]
+    tests += [read_test_lines(path, args.window) for path in args.test_lines]
+    if not tests:
+        parser.error("pass --test or --test-lines")
     wanted = np.unique(np.concatenate([hashes for test in tests for hashes in test.texts]))
     windows = WindowSearch(wanted, args.window)
     if args.out:

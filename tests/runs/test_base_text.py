@@ -91,6 +91,7 @@ def test_finished_steps_are_skipped_and_interrupted_ones_repeated(tmp_path, monk
     for preset, *readers in sources:
         assert preset in presets("tasks")
         assert set(readers) <= set(all_readers())
+    assert "data/wikitext-103/test.txt" in calls
     packed = tmp_path / "out" / "packed"
     assert unpacked(packed / "en-1-00.txt.xz") == unpacked(packed / "valid.txt.xz") == "text\n"
     assert run("en", tmp_path).returncode == 0

@@ -3,6 +3,8 @@
 import json
 import lzma
 
+import pytest
+
 TEXT = "Der Fluss tritt über die Ufer, und\ndie Bank am Fluss steht unter Wasser.\n"
 
 
@@ -52,3 +54,17 @@ def test_text_overlap_reads_files_with_a_named_reader(script, tmp_path):
     result = json.loads(script("text_overlap.py", text, *options))
     assert result.pop("test") == "litbank:gap gap.tsv"
     assert result == {"texts": 1, "compared": 1, "found": 1, "whole": 1}
+
+
+def test_text_overlap_compares_lines_of_a_plain_text(script, tmp_path):
+    test, text = tmp_path / "test.txt", tmp_path / "text.txt"
+    test.write_text("A river bank , under water .\nAnother line .\nA river bank , under water .\n")
+    text.write_text("It is a river bank under water.\n")
+    result = json.loads(script("text_overlap.py", text, "--test-lines", test, "--window", "10"))
+    assert result == {"test": "test.txt", "texts": 2, "compared": 2, "found": 1, "whole": 1}
+
+
+def test_text_overlap_requires_a_test_set(script, tmp_path, capsysbinary):
+    with pytest.raises(SystemExit):
+        script("text_overlap.py", tmp_path / "text.txt")
+    assert b"pass --test or --test-lines" in capsysbinary.readouterr().err
