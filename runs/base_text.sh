@@ -3,13 +3,14 @@
 #
 #     bash runs/base_text.sh LANGUAGE TEXT DATA OUT
 #
-# LANGUAGE is en or ko. TEXT contains the raw texts LANGUAGE-*.txt, which can be compressed. DATA contains the
-# unpacked test sets of runs/tasks.sh, and for Korean the other texts that runs/korean_text.py reads. Lines in
-# which test texts occur are left out, one block of lines in 600 is held out, and Korean is split into morphemes.
-# OUT/packed has the texts compressed in files of at most 64 MB of text, for moving them.
+# LANGUAGE is en or ko. TEXT contains the raw texts LANGUAGE-*.txt, which can be compressed. DATA contains, unpacked,
+# the data sets of runs/tasks.sh and for English those of the perplexities (lm1b, wikitext-103), for Korean the
+# petitions that runs/korean_text.py reads. Lines in which test texts occur are left out, one block of lines in 600
+# is held out, and Korean is split into morphemes. OUT/packed has the texts compressed in files of at most 64 MB of
+# text, for moving them.
 #
-# Rerun the same command to resume; finished steps are skipped. About an hour for 2 GB of English on two cores,
-# and for 0.8 GB of Korean two.
+# Rerun the same command to resume; finished steps are skipped. Takes about 20 minutes for 2.6 GB of English on two
+# cores, and two hours for 0.8 GB of Korean.
 set -euo pipefail
 language=$1 text=$2 data=$3 out=$4
 here=$(dirname "$0")
@@ -18,7 +19,7 @@ case $language in
         window=30
         tests=(conll2003="$data/conll2003/test.txt" ud-pos="$data/ud-ewt/test.conllu" sst5="$data/sst/test.txt"
             sick="$data/sick/SICK_test_annotated.txt" squad="$data/squad-part/xquad.en.json"
-            propbank-ewt="$data/propbank-ewt/test.jsonl" litbank:gap="$data/gap/gap-test.tsv")
+            propbank-ewt="$data/propbank-ewt/test.jsonl" wsd="$data/wsd/Evaluation_Datasets/ALL" litbank:gap="$data/gap/gap-test.tsv")
         for part in train dev test; do tests+=(litbank="$data/litbank/coref-conll/$part"); done
         tests+=(--test-lines "$data/lm1b/heldout-00010-00011.txt" "$data/wikitext-103/test.txt")
         # An article of WikiText's test set.
@@ -53,10 +54,14 @@ pack() { # texts, folder
     find "$folder" -name '*.txt' -print0 | xargs -0 -n 1 -P "$(nproc)" xz -3
 }
 
-texts=("$text/$language"-*.txt*)
+shopt -s nullglob
+texts=("$text/$language"-*.txt "$text/$language"-*.txt.{gz,bz2,xz,zst})
+[ ${#texts[@]} -gt 0 ] || { echo "$text has no texts $language-*.txt." >&2 && exit 1; }
 if [ "$language" = ko ]; then
-    [ -f "$out/ko-tasks.txt" ] || { python "$here/korean_text.py" "$data" petitions tasks > "$out/ko-tasks.partial" &&
-        mv "$out/ko-tasks.partial" "$out/ko-tasks.txt"; }
+    if [ ! -f "$out/ko-tasks.txt" ]; then
+        python "$here/korean_text.py" "$data" petitions tasks > "$out/ko-tasks.partial"
+        mv "$out/ko-tasks.partial" "$out/ko-tasks.txt"
+    fi
     texts+=("$out/ko-tasks.txt")
 fi
 step without-tests python "$here/text_overlap.py" "${texts[@]}" --test "${tests[@]}" --window $window --out

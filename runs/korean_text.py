@@ -26,7 +26,10 @@ def wikipedia(data: Path) -> Iterator[str]:
 
 def petitions(data: Path) -> Iterator[str]:
     """Yield the title and the lines of each petition."""
-    for path in sorted((data / "petitions").glob("petitions_*")):
+    paths = sorted((data / "petitions").glob("petitions_*"))
+    if not paths:
+        raise SystemExit(f"{data / 'petitions'} has no files petitions_*.")
+    for path in paths:
         with path.open(encoding="utf-8") as lines:
             for line in lines:
                 petition = json.loads(line)

@@ -3,24 +3,26 @@
     python runs/text_overlap.py TEXT... [--test PRESET[:READER]=FILE...] [--test-lines FILE...]
         [--out FOLDER]
 
-PRESET is a preset of `elmo task fit`, which knows how to read FILE; READER is needed if it reads
-files of this format only with --reader. With --test-lines, each line of a file is a text.
+PRESET is a preset of `elmo task fit`, which knows how to read FILE; READER is
+the value of --reader that FILE needs. With --test-lines, each line of a file is a text.
 
 Texts are compared without spaces, punctuation and case, in windows of --window characters. A text
 is "found" if one of its windows occurs anywhere in TEXT, and "whole" if all of them do. Shorter
-texts are not compared. TEXT can be compressed. Reads about 5 MB of text per second and worker.
+texts are not compared. TEXT can be compressed. Reads about 4 MB of text per second.
 
-With --out, each TEXT is also written to FOLDER without the lines in which such a window occurs.
+With --out, each TEXT is also written to FOLDER without the lines in which a part of such a window
+occurs.
 """
 
 import argparse
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import compress, repeat
 from pathlib import Path
 from typing import Self
 
@@ -34,8 +36,7 @@ from elmo.tasks.registry.task_config import TaskConfig
 
 Hashes = NDArray[np.uint64]
 
-# Lines of blocks without windows of test texts are not looked at one by one.
-BLOCK_BYTES = 2**20
+BLOCK_BYTES = 2**22
 # Multiplier of the polynomial hash, odd, modulo 2**64.
 FACTOR = np.uint64(6364136223846793005)
 # Most windows of the training text are excluded by the lowest bits of their hash.
@@ -117,14 +118,14 @@ def read_test_set(source: str, path: str, window: int) -> TestSet:
 def read_test_lines(path: Path, window: int) -> TestSet:
     """Read a test set with one text per line."""
     with path.open(encoding="utf-8") as lines:
-        return TestSet.of_texts(path.name, lines, window)
+        return TestSet.of_texts(f"{path.parent.name}/{path.name}", lines, window)
 
 
-def text_blocks(path: Path) -> Iterator[str]:
-    """Yield a text file in blocks of whole lines."""
+def text_blocks(path: Path) -> Iterator[list[str]]:
+    """Yield a text file in lists of lines."""
     with path.open("rb") as raw, decompressed(path.name, raw) as file:
         while lines := file.readlines(BLOCK_BYTES):
-            yield b"".join(lines).decode("utf-8")
+            yield [line.decode("utf-8") for line in lines]
 
 
 class WindowSearch:
@@ -141,26 +142,39 @@ class WindowSearch:
         self._is_possible = np.zeros(int(FILTER_BITS) + 1, dtype=bool)
         self._is_possible[wanted & FILTER_BITS] = True
 
-    def found(self, text: str) -> Hashes:
-        """Return those of the wanted hashes that occur in a text."""
-        hashes = window_hashes(normalized(text), self._window)
-        possible = np.unique(hashes[self._is_possible[hashes & FILTER_BITS]])
-        return possible[contained(possible, self._wanted)]
+    def search(self, lines: Sequence[str]) -> tuple[Hashes, NDArray[np.bool_]]:
+        """Search a text.
+
+        Args:
+            lines: Lines of the text.
+
+        Returns:
+            Those of the wanted hashes that occur in the text, and for each line whether a part of
+            such a window is in it.
+        """
+        parts = [*map(normalized, lines)]
+        hashes = window_hashes("".join(parts), self._window)
+        possible = np.flatnonzero(self._is_possible[hashes & FILTER_BITS])
+        starts = possible[contained(hashes[possible], self._wanted)]
+        ends = np.cumsum([*map(len, parts)])
+        first = np.searchsorted(ends, starts, side="right")
+        last = np.searchsorted(ends, starts + self._window - 1, side="right")
+        is_found = np.zeros(len(lines), dtype=bool)
+        for begin, end in np.unique(np.stack([first, last], axis=1), axis=0):
+            is_found[begin : end + 1] = True
+        return np.unique(hashes[starts]), is_found
 
 
 def search(path: Path, windows: WindowSearch, out: Path | None) -> Hashes:
     """Return the windows that occur in a text, and write its other lines to a file, if given."""
-    found = [windows.found("")]
-    with out.open("w", encoding="utf-8") if out else nullcontext() as file:
-        for block in text_blocks(path):
-            hashes = windows.found(block)
+    found = []
+    with out.open("x", encoding="utf-8", newline="") if out else nullcontext() as file:
+        for lines in text_blocks(path):
+            hashes, is_found = windows.search(lines)
             found.append(hashes)
-            if file is not None and not len(hashes):
-                file.write(block)
-            elif file is not None:
-                lines = block.splitlines(keepends=True)
-                file.writelines(line for line in lines if not len(windows.found(line)))
-    return np.unique(np.concatenate(found))
+            if file is not None:
+                file.writelines(compress(lines, ~is_found))
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
 
 
 def main() -> None:
@@ -173,6 +187,10 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=30, help="Characters per window.")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="Texts at a time.")
     args = parser.parse_args()
+    names = [plain_name(path.name) for path in args.texts]
+    repeated = [name for name, n in Counter(names).items() if n > 1]
+    if args.out and repeated:
+        parser.error(f"several texts would be written to {repeated[0]}")
     tests = [read_test_set(*name.split("=", 1), args.window) for name in args.test]
     tests += [read_test_lines(path, args.window) for path in args.test_lines]
     if not tests:
@@ -181,8 +199,8 @@ def main() -> None:
     windows = WindowSearch(wanted, args.window)
     if args.out:
         args.out.mkdir(parents=True)
-    outs = [args.out and args.out / plain_name(path.name) for path in args.texts]
-    # NumPy computes without Python's lock.
+    outs = [args.out and args.out / name for name in names]
+    # NumPy computes large arrays without Python's lock.
     with ThreadPoolExecutor(args.workers) as pool:
         found_by_text = list(pool.map(search, args.texts, repeat(windows), outs))
     found = np.unique(np.concatenate(found_by_text))

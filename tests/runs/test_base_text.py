@@ -3,6 +3,7 @@
 import json
 import lzma
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -71,7 +72,13 @@ def test_korean_text_is_split_and_lacks_test_texts_and_held_out_blocks(tmp_path,
     expected = [f"학교 에 {n} 번 갔 다 ." for n in range(200)]
     assert train == expected[:100]
     assert valid == expected[100:]
+    assert tasks[:3] == ["제목", "내용", "기사"]
     assert "좋 다" in tasks
+    (tmp_path / "out" / "ko-tasks.txt").unlink()
+    (tmp_path / "data" / "nsmc" / "ratings_train.txt").unlink()
+    shutil.rmtree(tmp_path / "out" / "without-tests")
+    assert run("ko", tmp_path).returncode == 1
+    assert not (tmp_path / "out" / "without-tests").exists()
 
 
 def test_finished_steps_are_skipped_and_interrupted_ones_repeated(tmp_path, monkeypatch):
@@ -87,11 +94,11 @@ def test_finished_steps_are_skipped_and_interrupted_ones_repeated(tmp_path, monk
     scripts = [Path(word).name for word in calls if word.endswith(".py")]
     assert scripts == ["text_overlap.py", "held_out_text.py"]
     sources = [word.split("=", 1)[0].split(":") for word in calls if "=data/" in word]
-    assert len(sources) == 10
+    assert len(sources) == 11
     for preset, *readers in sources:
         assert preset in presets("tasks")
         assert set(readers) <= set(all_readers())
-    assert "data/wikitext-103/test.txt" in calls
+    assert {"data/wikitext-103/test.txt", "30", "The New Yorker"} <= set(calls)
     packed = tmp_path / "out" / "packed"
     assert unpacked(packed / "en-1-00.txt.xz") == unpacked(packed / "valid.txt.xz") == "text\n"
     assert run("en", tmp_path).returncode == 0
@@ -102,3 +109,11 @@ def test_unknown_language_is_rejected(tmp_path):
     done = run("fr", tmp_path)
     assert done.returncode == 2
     assert done.stderr == "LANGUAGE is 'fr', expected en or ko.\n"
+
+
+def test_missing_texts_are_an_error(tmp_path):
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "en-1.txt.part").touch()
+    done = run("en", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "text has no texts en-*.txt.\n"

@@ -28,3 +28,9 @@ def test_text_of_all_sources_has_neither_titles_of_articles_nor_labels(script, d
     assert script("korean_text.py", data, "petitions", "tasks") == petitions + tasks
     with pytest.raises(SystemExit):
         script("korean_text.py", data, "news")
+
+
+def test_missing_petitions_are_an_error(script, data):
+    (data / "petitions" / "petitions_2019-04").unlink()
+    with pytest.raises(SystemExit, match=r"petitions has no files petitions_\*"):
+        script("korean_text.py", data, "petitions", "tasks")

@@ -61,10 +61,35 @@ def test_text_overlap_compares_lines_of_a_plain_text(script, tmp_path):
     test.write_text("A river bank , under water .\nAnother line .\nA river bank , under water .\n")
     text.write_text("It is a river bank under water.\n")
     result = json.loads(script("text_overlap.py", text, "--test-lines", test, "--window", "10"))
-    assert result == {"test": "test.txt", "texts": 2, "compared": 2, "found": 1, "whole": 1}
+    assert result == {
+        "test": f"{tmp_path.name}/test.txt",
+        "texts": 2,
+        "compared": 2,
+        "found": 1,
+        "whole": 1,
+    }
 
 
 def test_text_overlap_requires_a_test_set(script, tmp_path, capsysbinary):
     with pytest.raises(SystemExit):
         script("text_overlap.py", tmp_path / "text.txt")
     assert b"pass --test or --test-lines" in capsysbinary.readouterr().err
+
+
+def test_text_overlap_leaves_out_all_lines_with_a_part_of_a_window(script, tmp_path):
+    test, text, out = tmp_path / "test.txt", tmp_path / "text.txt", tmp_path / "out"
+    test.write_text("a river bank under water\n")
+    found = ["It is a river\n", "\n", "bank under water.\n", "A river\u2028bank under it\n"]
+    other = ["river\n", "bank\u2028above water\r\n", "no final line break"]
+    text.write_bytes("".join([other[0], *found, *other[1:]]).encode())
+    script("text_overlap.py", text, "--test-lines", test, "--window", "14", "--out", out)
+    assert (out / "text.txt").read_bytes().decode() == "".join(other)
+
+
+def test_text_overlap_rejects_texts_of_the_same_name(script, tmp_path, capsysbinary):
+    texts = tmp_path / "text.txt", tmp_path / "text.txt.xz"
+    options = "--test-lines", tmp_path / "test.txt", "--out", tmp_path / "out"
+    with pytest.raises(SystemExit):
+        script("text_overlap.py", *texts, *options)
+    assert b"several texts would be written to text.txt" in capsysbinary.readouterr().err
+    assert not (tmp_path / "out").exists()
