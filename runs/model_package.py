@@ -1,29 +1,55 @@
 """Write a model as the source of an installable package, so that it is found by its name.
 
+    pip install hatchling
     python runs/model_package.py MODEL models/base-en --name base-en
     pip install ./models/base-en
 
-MODEL is a model folder whose card, README.md, states language and license. The distribution is
-called `elmo-torch-NAME`. Package registries accept files of up to 100 MB by default; the script
-builds the wheel once to check this.
+MODEL is a model folder. First add its license, and its language, to the header of its card,
+README.md. The distribution is called `elmo-torch-NAME`. An older package of the same name in the
+folder is replaced. The wheel is built once to check its size: PyPI accepts files of up to 100 MB.
 """
 
 import argparse
+import re
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 from hatchling.builders.wheel import WheelBuilder
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 import elmo
-from elmo.formats.attribution import LICENSE, card_attribution
+from elmo.errors import ElmoError
+from elmo.files import atomic_folder
+from elmo.formats import bundled, model_folder
+from elmo.formats.attribution import LANGUAGE, LICENSE, card_attribution
 from elmo.formats.load import read
-from elmo.formats.model_folder import CONFIG
 from elmo.formats.model_packages import GROUP
+from elmo.formats.published_models import MODELS
 
 MAX_WHEEL_BYTES = 100 * 10**6
-# How licenses are called in packages; model cards use lowercase names.
-LICENSES = {name.lower(): name for name in ("CC-BY-SA-3.0", "CC-BY-SA-4.0", "Apache-2.0")}
+REQUIRED_FILES = (model_folder.CONFIG, model_folder.WEIGHTS, model_folder.CARD)
+OPTIONAL_FILES = (model_folder.VOCABULARY, model_folder.CHARACTERS, model_folder.WORDS)
+
+
+def license_of(card: Path) -> str:
+    """Return the license in the header of a model card, as packages write it.
+
+    Args:
+        card: The card.
+    """
+    attribution = card_attribution(card.read_text(encoding="utf-8"))
+    if LANGUAGE not in attribution:
+        raise SystemExit(f"{card} states no language. Add `language: CODE` to its header.")
+    name = attribution.get(LICENSE, "")
+    try:
+        return canonicalize_license_expression(name)
+    except InvalidLicenseExpression:
+        raise SystemExit(
+            f"{card} has the license '{name}', expected an SPDX identifier. Add one to its header, "
+            "such as `license: cc-by-sa-4.0`."
+        ) from None
 
 
 def project_file(name: str, module: str, license_name: str) -> str:
@@ -40,10 +66,10 @@ requires = ["hatchling>=1.27"]
 build-backend = "hatchling.build"
 
 [project]
-name = "elmo-torch-{name}"
+name = "{distribution_name(name)}"
 version = "{elmo.__version__}"
 description = "The ELMo model {name} for elmo-torch"
-readme = "src/{module}/README.md"
+readme = "src/{module}/{model_folder.CARD}"
 license = "{license_name}"
 requires-python = ">=3.11"
 dependencies = ["elmo-torch>={elmo.__version__}"]
@@ -51,9 +77,41 @@ dependencies = ["elmo-torch>={elmo.__version__}"]
 [project.entry-points.{GROUP}]
 {name} = "{module}"
 
+[tool.hatch.build]
+# Repositories often ignore weights.
+ignore-vcs = true
+
 [tool.hatch.build.targets.wheel]
 packages = ["src/{module}"]
 """
+
+
+def distribution_name(name: str) -> str:
+    """Return the name of the distribution of a model.
+
+    Args:
+        name: Name of the model.
+    """
+    return f"elmo-torch-{name}"
+
+
+def check_names(name: str, folder: Path) -> None:
+    """Raise an error if the name cannot be that of a package, or the folder is not replaceable.
+
+    Args:
+        name: Name of the model.
+        folder: Folder for the package.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", name):
+        raise SystemExit(f"--name is '{name}', expected words of a-z, A-Z and 0-9 with hyphens.")
+    if name in bundled.NAMES or name in MODELS:
+        raise SystemExit(f"--name {name} is that of a bundled or published model.")
+    project = folder / "pyproject.toml"
+    is_older_package = (
+        project.is_file() and f'name = "{distribution_name(name)}"\n' in project.read_text("utf-8")
+    )
+    if folder.exists() and not is_older_package:
+        raise SystemExit(f"{folder} exists and is not a package of {name}.")
 
 
 def write_package(model: Path, folder: Path, name: str) -> None:
@@ -61,35 +119,39 @@ def write_package(model: Path, folder: Path, name: str) -> None:
 
     Args:
         model: Model folder.
-        folder: Folder of the package, which must not exist.
+        folder: Empty folder for the package.
         name: Name of the model.
     """
-    if not (model / CONFIG).is_file():
-        raise SystemExit(f"{model} is not a model folder. Convert it with `elmo convert` first.")
-    read(str(model))  # raises an error if a file is missing or damaged
-    card = (model / "README.md").read_text(encoding="utf-8")
-    license_name = card_attribution(card).get(LICENSE, "").lower()
-    if license_name not in LICENSES:
-        raise SystemExit(
-            f"The license in {model / 'README.md'} is '{license_name}', expected one of "
-            f"{', '.join(LICENSES)}."
-        )
-    module = f"elmo_torch_{name.replace('-', '_')}"
+    missing = [file for file in REQUIRED_FILES if not (model / file).is_file()]
+    if missing:
+        raise SystemExit(f"{model} is not a model folder: {missing[0]} is missing.")
+    read(str(model))  # raises an error if a file is damaged
+    license_name = license_of(model / model_folder.CARD)
+    module = distribution_name(name).replace("-", "_")
     source = folder / "src" / module
-    shutil.copytree(model, source)
+    source.mkdir(parents=True)
+    for file in (*REQUIRED_FILES, *OPTIONAL_FILES):
+        if (model / file).is_file():
+            shutil.copy(model / file, source)
     (source / "__init__.py").write_text(f'"""Files of the ELMo model {name}."""\n', "ascii")
-    project = project_file(name, module, LICENSES[license_name])
+    project = project_file(name, module, license_name)
     (folder / "pyproject.toml").write_text(project, encoding="utf-8")
 
 
 def wheel_bytes(folder: Path) -> int:
-    """Return the size of the wheel of a package.
+    """Return the size of the wheel of a package, after checking that it has all files.
 
     Args:
         folder: Source of the package.
     """
     with TemporaryDirectory() as temporary:
         (path,) = WheelBuilder(str(folder)).build(directory=temporary)
+        with ZipFile(path) as wheel:
+            included = set(wheel.namelist())
+        source = folder / "src"
+        files = {str(file.relative_to(source)) for file in source.rglob("*") if file.is_file()}
+        if files - included:
+            raise SystemExit(f"The wheel lacks {', '.join(sorted(files - included))}.")
         return Path(path).stat().st_size
 
 
@@ -97,16 +159,21 @@ def main() -> None:
     """Write the package and check the size of its wheel."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path, help="Model folder.")
-    parser.add_argument("folder", type=Path, help="New folder for the package.")
+    parser.add_argument("folder", type=Path, help="Folder for the package.")
     parser.add_argument("--name", required=True, help="Name of the model, such as base-en.")
     args = parser.parse_args()
-    if args.folder.exists():
-        raise SystemExit(f"{args.folder} exists. Delete it, or choose another folder.")
-    write_package(args.model, args.folder, args.name)
-    size = wheel_bytes(args.folder)
+    check_names(args.name, args.folder)
+    args.folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with atomic_folder(args.folder) as folder:
+            write_package(args.model, folder, args.name)
+            size = wheel_bytes(folder)
+            if size > MAX_WHEEL_BYTES:
+                limit = MAX_WHEEL_BYTES / 1e6
+                raise SystemExit(f"The wheel has {size / 1e6:.1f} MB, more than {limit:.0f} MB.")
+    except ElmoError as error:
+        raise SystemExit(str(error)) from None
     print(f"{args.folder}: wheel of {size / 1e6:.1f} MB")
-    if size > MAX_WHEEL_BYTES:
-        raise SystemExit(f"The wheel is larger than {MAX_WHEEL_BYTES / 1e6:.0f} MB.")
 
 
 if __name__ == "__main__":

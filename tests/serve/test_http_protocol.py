@@ -147,8 +147,8 @@ def test_trailers_are_dropped_and_limited(piece):
         gate = Gate()
         connection = Connection(gate)
         connection.send(CHUNKED)
-        # Twice the limit: on a slow machine, a part of it can be read together with the body, which
-        # is not counted.
+        # Twice the limit: on a slow machine, some trailers can be read together with the body,
+        # which is not counted.
         for _ in range(2 * MAX_HEADER_BYTES // len(piece)):
             connection.send(piece)
             assert len(connection.protocol.headers) == 2
