@@ -142,8 +142,10 @@ after training.
 - KLUE-YNAT, NSMC, KLUE-NLI and the SQuAD subset have no separate development set: a fixed tenth of
   the training set replaces it.
 - ELMo's training text contains some test texts as a whole, without labels: 39 of 1,425 of the
-  SQuAD subset, 18 of 4,000 of KLUE-NLI, and 383 of the 8,459 sentences of LitBank (all parts). GAP
-  and the probes were not compared; the other test sets have none.
+  SQuAD subset, 18 of 4,000 of KLUE-NLI, 383 of the 8,459 sentences of LitBank (all parts), 8 of
+  2,014 of GAP, 1 of 1,093 of the word senses, 3 of 12,215 of One Billion Word and 6 of 2,736 of
+  WikiText-103. The other test sets have none; texts shorter than 30 characters (Korean: 20) were
+  not compared.
 - An empty cell is a run that is missing. Published scores are from papers and project pages.
 
 ## Comparison with the ELMo paper
