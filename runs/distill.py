@@ -45,6 +45,7 @@ from elmo.formats.pretrained import Pretrained
 from elmo.inference.engine import compile_kernels
 from elmo.kernels.torch_kernels import Kernels
 from elmo.model.bidirectional_lm import BidirectionalLM
+from elmo.model.losses import all_classes
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
@@ -84,16 +85,6 @@ def distillation_losses(
     difference = logits - log_probabilities
     divergence = log_sum - (log_probabilities.exp() * difference).sum(dim=1)
     return (1 - weight) * cross_entropy + weight * divergence
-
-
-def all_classes(logits: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the logits of all classes, (predictions, 1 + candidates).
-
-    Args:
-        logits: Logits of the targets and of the candidates.
-    """
-    targets, candidates = logits
-    return torch.cat([targets.unsqueeze(1), candidates], dim=1)
 
 
 def conditioned_on_unknown(

@@ -141,8 +141,17 @@ def sampled_losses(logits: tuple[Tensor, Tensor]) -> Tensor:
     Args:
         logits: Logits that `sampled_logits` returns.
     """
+    return all_classes(logits).logsumexp(dim=1) - logits[0]
+
+
+def all_classes(logits: tuple[Tensor, Tensor]) -> Tensor:
+    """Return the logits of targets and candidates in one tensor, (predictions, 1 + candidates).
+
+    Args:
+        logits: Logits that `sampled_logits` returns.
+    """
     targets, candidates = logits
-    return torch.cat([targets.unsqueeze(1), candidates], dim=1).logsumexp(dim=1) - targets
+    return torch.cat([targets.unsqueeze(1), candidates], dim=1)
 
 
 def sampled_logits(
