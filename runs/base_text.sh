@@ -10,7 +10,7 @@
 # text, for moving them.
 #
 # Rerun the same command to resume; finished steps are skipped. Takes about 20 minutes for 2.6 GB of English on two
-# cores, and two hours for 0.8 GB of Korean.
+# cores, and an hour for 0.8 GB of Korean.
 set -euo pipefail
 language=$1 text=$2 data=$3 out=$4
 here=$(dirname "$0")
@@ -19,7 +19,8 @@ case $language in
         window=30
         tests=(conll2003="$data/conll2003/test.txt" ud-pos="$data/ud-ewt/test.conllu" sst5="$data/sst/test.txt"
             sick="$data/sick/SICK_test_annotated.txt" squad="$data/squad-part/xquad.en.json"
-            propbank-ewt="$data/propbank-ewt/test.jsonl" wsd="$data/wsd/Evaluation_Datasets/ALL" litbank:gap="$data/gap/gap-test.tsv")
+            propbank-ewt="$data/propbank-ewt/test.jsonl" wsd="$data/wsd/Evaluation_Datasets/ALL"
+            litbank:gap="$data/gap/gap-test.tsv")
         for part in train dev test; do tests+=(litbank="$data/litbank/coref-conll/$part"); done
         tests+=(--test-lines "$data/lm1b/heldout-00010-00011.txt" "$data/wikitext-103/test.txt")
         # An article of WikiText's test set.
@@ -66,9 +67,9 @@ if [ "$language" = ko ]; then
 fi
 step without-tests python "$here/text_overlap.py" "${texts[@]}" --test "${tests[@]}" --window $window --out
 step divided python "$here/held_out_text.py" "$out"/without-tests/*.txt "${held_out_flags[@]}" --out
-divided=divided
+result=divided
 if [ "$language" = ko ]; then
-    divided=morphemes
+    result=morphemes
     python "$here/split_korean_text.py" "$out"/divided/*.txt --out "$out/morphemes"
 fi
-step packed pack "$out/$divided"/*.txt
+step packed pack "$out/$result"/*.txt
