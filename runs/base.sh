@@ -14,6 +14,7 @@
 # Environment variables:
 #
 #     TOKENS_PER_SECOND=900000   Speed, from which the number of steps follows. Default: one H200.
+#     VOCAB=                     Vocabulary file of a first part. Default: the most frequent words of its text.
 #     LM1B=                      One Billion Word held-out text, on which English models are evaluated as well.
 #     SEED=1                     Order of the text. Each part needs another one.
 #     FLAGS=                     Additional flags of runs/base_model.py train.
@@ -24,6 +25,7 @@ read -ra flags <<< "${FLAGS:-}"
 tokens_per_step=40960
 steps=$((minutes * 60 * ${TOKENS_PER_SECOND:-900000} / tokens_per_step))
 vocabulary=(--vocab-size 100003) rate=3e-3
+[ -z "${VOCAB:-}" ] || vocabulary=(--vocab "$VOCAB")
 if [ -n "$model" ]; then
     # The vocabulary must be that of the model. 3e-3 once diverged after 18,000 steps, 2.1e-3 did not.
     vocabulary=(--vocab "$model/vocab.txt") rate=2.1e-3
