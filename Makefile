@@ -7,10 +7,18 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test coverage test-kernels check format docs bench image-steps clean
+# Packages of larger models.
+MODELS := $(patsubst %/pyproject.toml,./%,$(wildcard models/*/pyproject.toml))
+
+.PHONY: demo models test coverage test-kernels check format docs bench image-steps clean
 
 demo: $(VENV)/.train
 	$(BIN)/elmo demo
+
+# Without dependencies, because elmo-torch is installed from this folder, not from an index.
+models: $(VENV)/.core
+	$(if $(MODELS),,$(error There is no model package to install: models/*/pyproject.toml does not exist))
+	$(INSTALL) --no-deps $(MODELS)
 
 # Three processes keep two cores busy, because many tests wait for a browser or another process.
 test: $(VENV)/.test

@@ -5,6 +5,7 @@ import runpy
 import shutil
 import sys
 import threading
+from importlib.metadata import distributions
 from pathlib import Path
 
 # Tests run in several processes, which are slow if each uses several threads. Set this before
@@ -23,7 +24,7 @@ from train_text import write_text
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, PrepareConfig, TextConfig
 from elmo.corpus.prepare_corpus import prepare
 from elmo.embed.embedder import ELMo
-from elmo.formats import bilm_hdf5, bundled
+from elmo.formats import bilm_hdf5, bundled, model_packages
 from elmo.formats.pretrained import Pretrained
 from elmo.kernels import native_ffi
 from elmo.model.initialization import initialize
@@ -169,7 +170,22 @@ def corpus(corpus_template, tmp_path):
 
 
 @pytest.fixture
-def models(tmp_path, monkeypatch):
+def site(tmp_path, monkeypatch):
+    """Return an empty folder on the import path, outside of which no model packages are found."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+
+    def entry_points(group):
+        packages = distributions(path=[str(folder)])
+        return [point for package in packages for point in package.entry_points.select(group=group)]
+
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(model_packages, "entry_points", entry_points)
+    return folder
+
+
+@pytest.fixture
+def models(site, tmp_path, monkeypatch):
     """Replace the folder of bundled models with an empty one and return it."""
     monkeypatch.setattr(bundled, "FOLDER", tmp_path / "bundled")
     (tmp_path / "bundled").mkdir()

@@ -264,6 +264,21 @@ def test_embed_info_and_convert_accept_the_name_of_a_bundled_model(tmp_path, mod
         np.testing.assert_allclose(vectors["0"], expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "words", ["info base-en", "convert base-en out", "embed in.txt out.npz --model base-en"]
+)
+def test_model_in_a_missing_package_is_reported_with_the_install_command(
+    tmp_path, site, monkeypatch, words
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("a b\n")
+    done = elmo(*words.split())
+    assert done.exit_code == 1
+    assert done.stderr.startswith("elmo: base-en is in a package that is not installed. Run: ")
+    assert " elmo-torch-base-en (" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_debug_option_shows_a_traceback():
     done = elmo("info", "no-such-model", "--debug")
     assert done.exit_code == 1

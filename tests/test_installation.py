@@ -9,7 +9,7 @@ import pytest
 
 from elmo import installation
 from elmo.errors import MissingExtra
-from elmo.installation import install_command
+from elmo.installation import install_command, package_command
 
 METADATA = """Metadata-Version: 2.4
 Name: elmo-torch
@@ -102,6 +102,16 @@ def test_sources_without_installation_name_their_clone(monkeypatch):
     monkeypatch.setattr(installation, "distribution", missing)
     root = Path(installation.__file__).parents[2]
     assert f"-e '{root}[hub]'" in install_command("hub")
+    assert package_command("elmo-torch-x").endswith("pip install elmo-torch-x")
+
+
+@pytest.mark.parametrize(
+    ("installer", "expected"),
+    [("pip", "pip install"), ("uv", f"uv pip install --python {sys.executable}")],
+)
+def test_package_command_names_the_installer(install, clone, installer, expected):
+    install({"url": clone.as_uri(), "dir_info": {"editable": True}}, installer)
+    assert package_command("elmo-torch-x") == f"{expected} elmo-torch-x"
 
 
 @pytest.mark.parametrize("pip", [None, "/usr/bin/pip"])

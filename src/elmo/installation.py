@@ -1,4 +1,4 @@
-"""The way this package was installed, and the command that adds one of its extras."""
+"""The way this package was installed, and commands that add an extra or another package."""
 
 import json
 import re
@@ -25,8 +25,21 @@ def install_command(extra: str) -> str:
         # The sources are on the Python path without an installation.
         is_clone = (_CLONE / "pyproject.toml").is_file()
         return f"{_pip('')} -e '{_CLONE}[{extra}]'" if is_clone else f"{_pip('')} '{NAME}[{extra}]'"
-    installer = (package.read_text("INSTALLER") or "").strip()
+    installer = _installer(package)
     return f"{_pip(installer)} {_target(package, installer, extra)}"
+
+
+def package_command(name: str) -> str:
+    """Return a command that installs another package from an index."""
+    try:
+        installer = _installer(distribution(NAME))
+    except PackageNotFoundError:
+        installer = ""
+    return f"{_pip(installer)} {name}"
+
+
+def _installer(package: Distribution) -> str:
+    return (package.read_text("INSTALLER") or "").strip()
 
 
 def _target(package: Distribution, installer: str, extra: str) -> str:

@@ -1,41 +1,38 @@
 """Tests for models in packages of their own."""
 
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import random_model
+from packaged_models import add_package
 from sources import assert_error
 
 from elmo.config import DownloadConfig
 from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError
 from elmo.formats import hub, model_folder
 from elmo.formats.attribution import DERIVED_FROM, published_attribution
 from elmo.formats.download_model import download
 from elmo.formats.load import read
-from elmo.formats.model_packages import installed_folder, is_model_name, name_of, package_names
+from elmo.formats.model_packages import (
+    PROJECT_MODELS,
+    installed_folder,
+    is_model_name,
+    is_public_name,
+    missing_models,
+    name_of,
+    package_names,
+)
+
+REPOSITORY = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def site(tmp_path, monkeypatch):
-    """Return an empty folder on the import path, without models of this environment."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
+@pytest.fixture(autouse=True)
+def no_other_models(tmp_path, monkeypatch):
+    """Look for model folders in an empty folder, and never on the hub."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(hub, "download", lambda name: pytest.fail(f"download of {name}"))
-    return folder
-
-
-def add_package(site, model, *, distribution="elmo-torch-tiny", module="elmo_tiny", note="tiny"):
-    """Write an installed package with a model, as an installer would."""
-    metadata = site / f"{distribution.replace('-', '_')}-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text(f"[elmo_models]\n{model} = {module}\n")
-    folder = site / module
-    model_folder.write(random_model(notes=(note,)), folder)
-    (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
-    return folder
 
 
 def test_model_of_installed_package_is_found_by_name(site):
@@ -43,6 +40,7 @@ def test_model_of_installed_package_is_found_by_name(site):
     folder = add_package(site, "tiny-en")
     assert package_names() == ["tiny-en"]
     assert is_model_name("tiny-en")
+    assert not is_public_name("tiny-en")
     assert installed_folder("tiny-en") == folder
     assert read("tiny-en").notes == ("tiny",)
     assert ELMo.from_pretrained("tiny-en").encode(["a b"])[0].shape == (2, 16)
@@ -104,3 +102,48 @@ def test_download_has_nothing_to_do_for_a_packaged_model(site):
     add_package(site, "tiny-en")
     assert "nothing to download" in str(download(DownloadConfig(name="tiny-en")))
     assert "tiny-en" in str(download(DownloadConfig(list=True)))
+
+
+class TestProjectModels:
+    @pytest.mark.parametrize("name", PROJECT_MODELS)
+    def test_missing_package_is_an_error_with_its_install_command(self, site, name):
+        assert missing_models() == list(PROJECT_MODELS)
+        assert is_model_name(name)
+        assert is_public_name(name)
+        assert installed_folder(name) is None
+        for load in (read, ELMo.from_pretrained):
+            assert_error(
+                lambda load=load: load(name),
+                f"{name} is in a package that is not installed",
+                f" elmo-torch-{name} (in a clone of elmo-torch: make models)",
+            )
+
+    @pytest.mark.parametrize("name", PROJECT_MODELS)
+    def test_download_of_a_missing_package_names_its_install_command(self, site, name):
+        command = rf"^{name} is in a package .* install .*elmo-torch-{name} \(.*: make models\)$"
+        with pytest.raises(ConfigError, match=command):
+            download(DownloadConfig(name=name))
+        listing = str(download(DownloadConfig(list=True)))
+        assert f"\n{name} is in a package that is not installed. Run: " in listing
+
+    def test_installed_package_is_loaded_and_not_listed_as_missing(self, site):
+        add_package(site, "base-en", distribution="elmo-torch-base-en")
+        assert read("base-en").notes == ("tiny",)
+        assert "base-en" not in missing_models()
+        assert "nothing to download" in str(download(DownloadConfig(name="base-en")))
+        listing = str(download(DownloadConfig(list=True)))
+        assert ", base-en." in listing
+        assert "base-en is in a package" not in listing
+
+    def test_path_takes_precedence_over_missing_package(self, site, tmp_path):
+        model_folder.write(random_model(notes=("mine",)), tmp_path / "base-en")
+        assert read("base-en").notes == ("mine",)
+
+    def test_similar_name_is_suggested(self, site):
+        assert_error(lambda: read("base_en"), "Did you mean base-en?")
+        with pytest.raises(ConfigError, match=r"Did you mean base-en\?"):
+            download(DownloadConfig(name="base_en"))
+
+    def test_packages_in_the_repository_are_project_models(self):
+        folders = {path.parent.name for path in REPOSITORY.glob("models/*/pyproject.toml")}
+        assert folders <= set(PROJECT_MODELS)

@@ -197,8 +197,9 @@ def test_load_rejects_other_folders(tmp_path, tiny):
         LanguageModel.load(tmp_path / "missing")
     with pytest.raises(FormatError, match="does not contain a recurrent language model"):
         LanguageModel.load(tmp_path)
-    with pytest.raises(FormatError, match="small-en is an ELMo model"):
-        LanguageModel.load("small-en")
+    for name in ("small-en", "base-en"):
+        with pytest.raises(FormatError, match=f"{name} is an ELMo model"):
+            LanguageModel.load(name)
     tiny.save_pretrained(tmp_path / "elmo")
     with pytest.raises(FormatError, match="is an ELMo model, not a model of elmo lm train"):
         LanguageModel.load(tmp_path / "elmo")

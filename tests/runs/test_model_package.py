@@ -7,10 +7,11 @@ from importlib.metadata import distribution
 import pytest
 from conftest import TINY, random_model
 from hatchling.builders.wheel import WheelBuilder
+from model_package import distribution_name
 
 from elmo.embed.embedder import ELMo
 from elmo.formats import model_folder
-from elmo.formats.model_packages import package_names
+from elmo.formats.model_packages import PROJECT_MODELS, missing_package_message, package_names
 
 CARD = "---\nlanguage: en\nlicense: cc-by-sa-4.0\n---\n\n# tiny-en\n"
 
@@ -35,16 +36,14 @@ def write(script, model, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tiny-en", "tiny"])
-def test_installed_package_is_found_by_name(tmp_path, monkeypatch, model, write, name):
+def test_installed_package_is_found_by_name(tmp_path, site, model, write, name):
     # Ignored files belong to the package, others in the model folder do not.
     (tmp_path / ".git").mkdir()
     (tmp_path / ".gitignore").write_text("*.safetensors\n")
     (model / "checkpoint.pt").touch()
-    site = tmp_path / "site"
     (wheel,) = WheelBuilder(str(write(name))).build(directory=str(tmp_path))
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*pip, "--target", str(site), wheel], check=True)
-    monkeypatch.syspath_prepend(str(site))
     assert package_names() == [name]
     expected = ELMo.from_pretrained(str(model)).encode([["a", "b"]])[0]
     assert (ELMo.from_pretrained(name).encode([["a", "b"]])[0] == expected).all()
@@ -52,6 +51,11 @@ def test_installed_package_is_found_by_name(tmp_path, monkeypatch, model, write,
     assert "License-Expression: CC-BY-SA-4.0\n" in metadata
     assert "# tiny-en" in metadata
     assert not list(site.rglob("checkpoint.pt"))
+
+
+@pytest.mark.parametrize("name", PROJECT_MODELS)
+def test_install_command_of_a_project_model_has_the_name_of_its_package(name):
+    assert f" {distribution_name(name)} " in missing_package_message(name)
 
 
 def test_package_of_the_same_name_is_replaced(model, write):

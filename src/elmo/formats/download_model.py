@@ -12,7 +12,12 @@ from elmo.files import LOCK, atomic_path, locked
 from elmo.formats import bundled
 from elmo.formats.http_download import MEGABYTE, download_file
 from elmo.formats.model_cache import FORMAT, RECORD, download_record, model_folder_of, model_path
-from elmo.formats.model_packages import package_names
+from elmo.formats.model_packages import (
+    PROJECT_MODELS,
+    missing_models,
+    missing_package_message,
+    package_names,
+)
 from elmo.formats.published_models import MODELS, PublishedModel
 
 
@@ -79,6 +84,7 @@ class PublishedList:
         notes = (
             "",
             f"Installed: {', '.join([*bundled.installed(), *package_names()]) or 'none'}.",
+            *map(missing_package_message, missing_models()),
             "The addresses were not checked; --json prints them. A license that is not stated has "
             "to be requested from the publisher.",
         )
@@ -103,8 +109,10 @@ def download(config: DownloadConfig) -> DownloadResult | PublishedList | Nothing
         raise ConfigError("Specify the name of a model, or --list to list all models.")
     if config.name in bundled.NAMES or config.name in package_names():
         return NothingToDownload(config.name)
+    if config.name in PROJECT_MODELS:
+        raise ConfigError(missing_package_message(config.name))
     if config.name not in MODELS:
-        names = [*bundled.NAMES, *package_names(), *MODELS]
+        names = [*bundled.NAMES, *package_names(), *PROJECT_MODELS, *MODELS]
         raise ConfigError(
             f"There is no published model {config.name}.{did_you_mean(config.name, names)} Run "
             "elmo download --list for all names."

@@ -32,7 +32,12 @@ from elmo.formats.container import (
 )
 from elmo.formats.hdf5 import SIGNATURE, read_arrays
 from elmo.formats.model_cache import downloaded, model_folder_of
-from elmo.formats.model_packages import installed_folder, package_names
+from elmo.formats.model_packages import (
+    PROJECT_MODELS,
+    installed_folder,
+    missing_package_message,
+    package_names,
+)
 from elmo.formats.pickles import read_state_dict
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.published_models import MODELS, model_of_url
@@ -167,6 +172,8 @@ def locate(source: str) -> Path:
             f"{bundled.listing()}). Reinstall elmo-torch, or use another model, such as a folder "
             "or a hub id."
         )
+    if source in PROJECT_MODELS:
+        raise FormatError(missing_package_message(source))
     if source in MODELS:
         path_in_cache = downloaded(source)
         if path_in_cache is None:
@@ -181,11 +188,11 @@ def locate(source: str) -> Path:
     if hub.is_hub_id(source):
         return hub.download(source)
     names = [*bundled.installed(), *package_names()]
+    suggestion = did_you_mean(source, [*names, *PROJECT_MODELS, *MODELS])
     raise FormatError(
         f"No file or folder {source} exists, and no model of that name is installed (installed: "
-        f"{', '.join(names) or 'none'}).{did_you_mean(source, [*names, *MODELS])} Published models "
-        f"are listed by elmo download --list. Supported are {READABLE}, as well as hub ids such as "
-        "owner/name."
+        f"{', '.join(names) or 'none'}).{suggestion} Published models are listed by elmo download "
+        f"--list. Supported are {READABLE}, as well as hub ids such as owner/name."
     )
 
 

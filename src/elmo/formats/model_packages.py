@@ -1,7 +1,7 @@
 """Models in packages of their own, which are found by name once they are installed.
 
 Such a package has an entry point in the group `elmo_models`: the name of the model, and the Python
-package whose folder is the model folder.
+package whose folder is the model folder. This project has such packages for its larger models.
 """
 
 from importlib.metadata import EntryPoint, entry_points
@@ -11,7 +11,10 @@ from pathlib import Path
 from elmo.errors import FormatError
 from elmo.formats import bundled
 from elmo.formats.published_models import MODELS
+from elmo.installation import package_command
 
+# Names of the models of this project in packages of their own, which are called elmo-torch-NAME.
+PROJECT_MODELS = ("base-en",)
 GROUP = "elmo_models"
 CONFIG = "config.json"
 
@@ -19,6 +22,21 @@ CONFIG = "config.json"
 def package_names() -> list[str]:
     """Return the names of the models of installed packages."""
     return sorted({point.name for point in _entry_points()})
+
+
+def missing_models() -> list[str]:
+    """Return the names of the models of this project whose packages are not installed."""
+    installed = package_names()
+    return [name for name in PROJECT_MODELS if name not in installed]
+
+
+def missing_package_message(name: str) -> str:
+    """Return the message, with the install command, for a name of `missing_models`."""
+    command = package_command(f"elmo-torch-{name}")
+    return (
+        f"{name} is in a package that is not installed. Run: {command} (in a clone of elmo-torch: "
+        "make models)"
+    )
 
 
 def package_folder(name: str) -> Path | None:
@@ -64,8 +82,13 @@ def name_of(folder: Path) -> str | None:
 
 
 def is_model_name(name: str) -> bool:
-    """Return whether a name is that of a bundled, packaged or published model."""
-    return name in bundled.NAMES or name in MODELS or name in package_names()
+    """Return whether a name is that of a known model, which need not be installed or downloaded."""
+    return is_public_name(name) or name in package_names()
+
+
+def is_public_name(name: str) -> bool:
+    """Return whether a name is that of a model which anyone can install or download."""
+    return name in bundled.NAMES or name in PROJECT_MODELS or name in MODELS
 
 
 def _entry_points() -> list[EntryPoint]:

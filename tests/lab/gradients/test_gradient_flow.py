@@ -99,7 +99,7 @@ def test_models_with_the_same_cell_have_different_names():
     assert flow.panels["Training"] == ("lstm, trained (1)", "lstm, trained (2)", "lstm, initial")
 
 
-def test_flow_rejects_bad_arguments(tmp_path):
+def test_flow_rejects_bad_arguments(site, tmp_path):
     model = small_model()
     with pytest.raises(InputError, match=r"only 1 character, .*--steps"):
         gradient_flow(model, "a")
@@ -113,6 +113,8 @@ def test_flow_rejects_bad_arguments(tmp_path):
         gradient_flow("missing", TEXT)
     with pytest.raises(FormatError, match="contains no model"):
         gradient_flow(tmp_path, TEXT)
+    with pytest.raises(FormatError, match="base-en is in a package that is not installed"):
+        gradient_flow("base-en", TEXT)
     with pytest.raises(ConfigError, match="same unit"):
         gradient_flow(model, TEXT, compare=[small_model(unit="bytes", text="ab")], steps=5)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from hub_server import WRITE_TOKEN
+from packaged_models import add_package
 from small_tasks import LABELED, TAGGED, make_fitted_task, write_elmo
 
 from elmo.config import TaskPredictConfig
@@ -75,6 +76,16 @@ def test_elmo_with_a_public_name_is_not_uploaded(server, tmp_path, monkeypatch):
     assert set(files(server)) == {"config.json", "model.safetensors", "README.md"}
     assert recorded_elmo(server) == "small-en"
     assert load_fitted_task(NAME).config.elmo.model == "small-en"
+
+
+@pytest.mark.parametrize(("name", "is_uploaded"), [("base-en", False), ("tiny-en", True)])
+def test_elmo_in_a_package_is_uploaded_unless_it_is_of_this_project(
+    server, site, tmp_path, name, is_uploaded
+):
+    add_package(site, name)
+    upload_task(make_fitted_task(tmp_path / "out", model=name), NAME)
+    assert bool(ELMO & set(files(server))) == is_uploaded
+    assert (recorded_elmo(server) == name) != is_uploaded
 
 
 def test_elmo_on_the_hub_is_named_as_base_model(server, tmp_path):
