@@ -13,6 +13,7 @@
 #
 # Environment variables:
 #
+#     PYTHON=                    Python executable. Default: python.
 #     TOKENS_PER_SECOND=900000   Speed, from which the number of steps follows. Default: one H200.
 #     VOCAB=                     Vocabulary file of a first part. Default: the most frequent words of its text.
 #     LM1B=                      One Billion Word held-out text, on which English models are evaluated as well.
@@ -21,6 +22,7 @@
 set -euo pipefail
 language=$1 text=$2 out=$3 minutes=$4 model=${5:-}
 here=$(dirname "$0")
+python=${PYTHON:-python}
 read -ra flags <<< "${FLAGS:-}"
 tokens_per_step=40960
 steps=$((minutes * 60 * ${TOKENS_PER_SECOND:-900000} / tokens_per_step))
@@ -38,12 +40,14 @@ case $language in
 esac
 mkdir -p "$out"
 
+elmo() { "$python" -m elmo "$@"; }
+
 [ -d "$out/corpus" ] || elmo prepare "$text/$language"-*.txt* --valid "$text"/valid.txt* --out "$out/corpus" \
     "${words[@]}" --sentences split "${vocabulary[@]}" --shard-words 1000000000
-python "$here/base_model.py" train --data "$out/corpus" --out "$out/run" --stage decay \
+"$python" "$here/base_model.py" train --data "$out/corpus" --out "$out/run" --stage decay \
     --steps "$steps" --decay-steps $((steps / 4)) --learning-rate $rate --seed "${SEED:-1}" "${flags[@]}"
-[ -f "$out/parts/checksums.json" ] || python "$here/base_model.py" split --model "$out/run" --out "$out/parts"
-[ -d "$out/model" ] || python "$here/base_model.py" join --parts "$out/parts" --out "$out/model"
+[ -f "$out/parts/checksums.json" ] || "$python" "$here/base_model.py" split --model "$out/run" --out "$out/parts"
+[ -d "$out/model" ] || "$python" "$here/base_model.py" join --parts "$out/parts" --out "$out/model"
 
 elmo evaluate "$out/corpus" --split valid --model "$out/run"
 elmo evaluate "$out/corpus" --split valid --model "$out/model"

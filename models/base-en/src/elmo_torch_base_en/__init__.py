@@ -1,0 +1,1 @@
+"""Files of the ELMo model base-en."""
