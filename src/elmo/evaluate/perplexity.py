@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -199,16 +200,18 @@ def _segment_losses(
     carry: bool,
     merged: Tensor | None,
 ) -> tuple[Tensor, LSTMState]:
-    """Return the loss of each prediction, (2, predictions), and the final LSTM state."""
+    """Return the losses of predictions without padding, (2, predictions), and the last state."""
     batch, device = tables.batch(segment), state.h.device
     rows, index, targets, resets = (
         torch.from_numpy(array).to(device)
         for array in (tables.rows[batch.words], batch.index, batch.targets, batch.resets)
     )
     hidden, h, c = model(rows.long(), index, None if carry else resets, state.h, state.c)
+    # The softmax takes most of the time on a CPU, and a short text is mostly padding.
+    real = torch.from_numpy(np.flatnonzero(segment.real)).to(device)
     losses = []
     for direction in (0, 1):
-        predictions = hidden[direction].flatten(0, 1), targets[direction].flatten()
+        predictions = hidden[direction].flatten(0, 1)[real], targets[direction].flatten()[real]
         if merged is None:
             losses.append(exact_losses(softmax, *predictions))
         else:
@@ -218,8 +221,7 @@ def _segment_losses(
 
 
 def _segment_sums(losses: Tensor, tables: TokenTables, segment: BPTTSegment) -> Tensor:
-    real = torch.from_numpy(segment.real.ravel())
-    loss_sums = losses.double().cpu()[:, real].sum(dim=1)
+    loss_sums = losses.double().cpu().sum(dim=1)
     targets = segment.targets[0][segment.real]
     counts = [
         len(targets),
