@@ -275,7 +275,7 @@ def test_model_in_a_missing_package_is_reported_with_the_install_command(
     done = elmo(*words.split())
     assert done.exit_code == 1
     assert done.stderr.startswith("elmo: base-en is in a package that is not installed. Run: ")
-    assert " elmo-torch-base-en (" in done.stderr
+    assert "/models/base-en' (" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

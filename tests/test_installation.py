@@ -102,16 +102,27 @@ def test_sources_without_installation_name_their_clone(monkeypatch):
     monkeypatch.setattr(installation, "distribution", missing)
     root = Path(installation.__file__).parents[2]
     assert f"-e '{root}[hub]'" in install_command("hub")
-    assert package_command("elmo-torch-x").endswith("pip install elmo-torch-x")
+    assert package_command("elmo-torch-x", "src").endswith("pip install elmo-torch-x")
+    assert package_command("elmo-torch-x", ".").endswith(f"pip install '{root}'")
 
 
 @pytest.mark.parametrize(
     ("installer", "expected"),
     [("pip", "pip install"), ("uv", f"uv pip install --python {sys.executable}")],
 )
-def test_package_command_names_the_installer(install, clone, installer, expected):
-    install({"url": clone.as_uri(), "dir_info": {"editable": True}}, installer)
-    assert package_command("elmo-torch-x") == f"{expected} elmo-torch-x"
+def test_package_command_names_the_installer_and_the_folder_in_the_clone(
+    install, clone, installer, expected
+):
+    install({"url": clone.as_uri(), "dir_info": {"editable": False}}, installer)
+    assert package_command("elmo-torch-x", "x") == f"{expected} elmo-torch-x"
+    (clone / "x").mkdir()
+    (clone / "x" / "pyproject.toml").touch()
+    assert package_command("elmo-torch-x", "x") == f"{expected} '{clone / 'x'}'"
+
+
+def test_package_command_without_a_clone_names_the_package(install):
+    install(None)
+    assert package_command("elmo-torch-x", "x") == "pip install elmo-torch-x"
 
 
 @pytest.mark.parametrize("pip", [None, "/usr/bin/pip"])

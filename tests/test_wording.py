@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "elmo"
-FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", "runs", "tools")
+FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", "models", "runs", "tools")
 SUFFIXES = {".c", ".h", ".md", ".py", ".sh", ".yaml"}
 # The guide and this test contain the banned phrases, and some files list names from earlier
 # versions. The toy corpus is training text.

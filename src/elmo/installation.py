@@ -6,6 +6,7 @@ import shutil
 import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 NAME = "elmo-torch"
@@ -29,17 +30,31 @@ def install_command(extra: str) -> str:
     return f"{_pip(installer)} {_target(package, installer, extra)}"
 
 
-def package_command(name: str) -> str:
-    """Return a command that installs another package from an index."""
+def package_command(name: str, folder: str) -> str:
+    """Return a command that installs another package of this project.
+
+    Args:
+        name: Name of the package, which is used if there is no clone with its folder.
+        folder: Folder of the package in a clone.
+    """
+    clones, installer = [_CLONE], ""
     try:
-        installer = _installer(distribution(NAME))
+        package = distribution(NAME)
     except PackageNotFoundError:
-        installer = ""
-    return f"{_pip(installer)} {name}"
+        pass
+    else:
+        installer = _installer(package)
+        clones.append(_origin_folder(json.loads(package.read_text("direct_url.json") or "{}")))
+    sources = [clone / folder for clone in clones if (clone / folder / "pyproject.toml").is_file()]
+    return f"{_pip(installer)} '{sources[0]}'" if sources else f"{_pip(installer)} {name}"
 
 
 def _installer(package: Distribution) -> str:
     return (package.read_text("INSTALLER") or "").strip()
+
+
+def _origin_folder(origin: dict[str, Any]) -> Path:
+    return Path(unquote(urlsplit(str(origin.get("url", ""))).path))
 
 
 def _target(package: Distribution, installer: str, extra: str) -> str:
@@ -53,7 +68,7 @@ def _target(package: Distribution, installer: str, extra: str) -> str:
         vcs = origin["vcs_info"]
         revision = f"@{vcs['requested_revision']}" if vcs.get("requested_revision") else ""
         return f"'{NAME}[{extra}] @ {vcs['vcs']}+{url}{revision}'"
-    folder = Path(unquote(urlsplit(url).path))
+    folder = _origin_folder(origin)
     if "dir_info" in origin and (folder / "pyproject.toml").is_file():
         editable = "-e " if origin["dir_info"].get("editable") else ""
         return f"{editable}'{folder}[{extra}]'"

@@ -19,7 +19,6 @@ from elmo.formats.model_packages import (
     PROJECT_MODELS,
     installed_folder,
     is_model_name,
-    is_public_name,
     missing_models,
     name_of,
     package_names,
@@ -40,7 +39,6 @@ def test_model_of_installed_package_is_found_by_name(site):
     folder = add_package(site, "tiny-en")
     assert package_names() == ["tiny-en"]
     assert is_model_name("tiny-en")
-    assert not is_public_name("tiny-en")
     assert installed_folder("tiny-en") == folder
     assert read("tiny-en").notes == ("tiny",)
     assert ELMo.from_pretrained("tiny-en").encode(["a b"])[0].shape == (2, 16)
@@ -109,18 +107,17 @@ class TestProjectModels:
     def test_missing_package_is_an_error_with_its_install_command(self, site, name):
         assert missing_models() == list(PROJECT_MODELS)
         assert is_model_name(name)
-        assert is_public_name(name)
         assert installed_folder(name) is None
         for load in (read, ELMo.from_pretrained):
             assert_error(
                 lambda load=load: load(name),
                 f"{name} is in a package that is not installed",
-                f" elmo-torch-{name} (in a clone of elmo-torch: make models)",
+                f"models/{name}' (in a clone of elmo-torch: make models)",
             )
 
     @pytest.mark.parametrize("name", PROJECT_MODELS)
     def test_download_of_a_missing_package_names_its_install_command(self, site, name):
-        command = rf"^{name} is in a package .* install .*elmo-torch-{name} \(.*: make models\)$"
+        command = rf"^{name} is in a package .* install '.*/models/{name}' \(.*: make models\)$"
         with pytest.raises(ConfigError, match=command):
             download(DownloadConfig(name=name))
         listing = str(download(DownloadConfig(list=True)))

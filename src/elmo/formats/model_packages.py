@@ -32,7 +32,7 @@ def missing_models() -> list[str]:
 
 def missing_package_message(name: str) -> str:
     """Return the message, with the install command, for a name of `missing_models`."""
-    command = package_command(f"elmo-torch-{name}")
+    command = package_command(f"elmo-torch-{name}", f"models/{name}")
     return (
         f"{name} is in a package that is not installed. Run: {command} (in a clone of elmo-torch: "
         "make models)"
@@ -83,12 +83,7 @@ def name_of(folder: Path) -> str | None:
 
 def is_model_name(name: str) -> bool:
     """Return whether a name is that of a known model, which need not be installed or downloaded."""
-    return is_public_name(name) or name in package_names()
-
-
-def is_public_name(name: str) -> bool:
-    """Return whether a name is that of a model which anyone can install or download."""
-    return name in bundled.NAMES or name in PROJECT_MODELS or name in MODELS
+    return name in (*bundled.NAMES, *PROJECT_MODELS, *MODELS) or name in package_names()
 
 
 def _entry_points() -> list[EntryPoint]:

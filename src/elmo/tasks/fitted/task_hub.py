@@ -1,8 +1,7 @@
 """Task models on a Hugging Face hub, one model folder per repository.
 
 A repository contains the fine-tuned ELMo model, or a frozen one that others cannot load by its
-name. A name that others can load is that of a bundled or published model or of one in a package of
-this project, or a hub id.
+name. A name that others can load is that of a bundled or published model, or a hub id.
 """
 
 import copy
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from elmo.config import TaskELMoConfig
-from elmo.formats import hub
+from elmo.formats import bundled, hub
 from elmo.formats.model_folder import CARD
-from elmo.formats.model_packages import is_public_name
+from elmo.formats.published_models import MODELS
 from elmo.tasks.fitted.fitted_task import CONFIG, ELMO_INSIDE, TUNED, read_record
 from elmo.tasks.fitted.lookup_model import INDEX, VECTORS, LookupModel
 from elmo.tasks.fitted.task_card import task_card
@@ -74,7 +73,7 @@ def _includes_elmo(elmo: TaskELMoConfig) -> bool:
     if elmo.model is None:
         return False
     is_path = Path(elmo.model).exists()
-    has_public_name = is_public_name(elmo.model) or hub.is_hub_id(elmo.model)
+    has_public_name = elmo.model in (*bundled.NAMES, *MODELS) or hub.is_hub_id(elmo.model)
     return elmo.use == "tuned" or is_path or not has_public_name
 
 
