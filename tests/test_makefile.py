@@ -1,5 +1,6 @@
 """Tests of the commands of the Makefile, which are not run."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,9 +21,10 @@ def clone(tmp_path):
 
 def dry_run(clone, target):
     """Return the result of printing the commands of a target."""
-    return subprocess.run(
-        ["make", "-n", target], cwd=clone, capture_output=True, text=True, check=False
-    )
+    # The tests themselves are run by make, which leaves its variables to its children.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", "-n", target]
+    return subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False, env=own)
 
 
 def test_models_installs_all_packages_without_dependencies(clone):
