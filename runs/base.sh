@@ -15,7 +15,6 @@
 #
 #     PYTHON=                    Python executable. Default: python.
 #     TOKENS_PER_SECOND=900000   Speed, from which the number of steps follows. Default: one H200.
-#     VOCAB=                     Vocabulary file of a first part. Default: the most frequent words of its text.
 #     LM1B=                      One Billion Word held-out text, on which English models are evaluated as well.
 #     SEED=1                     Order of the text. Each part needs another one.
 #     FLAGS=                     Additional flags of runs/base_model.py train.
@@ -26,12 +25,13 @@ python=${PYTHON:-python}
 read -ra flags <<< "${FLAGS:-}"
 tokens_per_step=40960
 steps=$((minutes * 60 * ${TOKENS_PER_SECOND:-900000} / tokens_per_step))
-vocabulary=(--vocab-size 100003) rate=3e-3 decay=$((steps / 4))
-[ -z "${VOCAB:-}" ] || vocabulary=(--vocab "$VOCAB")
-if [ -n "$model" ]; then
-    # The vocabulary must be that of the model. In a small trial, a part with a constant rate undid what the fall of
-    # the rate had brought before; one whose rate falls from the end of the warmup did not.
-    vocabulary=(--vocab "$model/vocab.txt") rate=1.5e-3 decay=$((steps - 200))
+if [ -z "$model" ]; then
+    vocabulary=(--vocab-size 100003) rate=3e-3
+    flags+=(--decay-steps $((steps / 4)))
+else
+    # The vocabulary must be that of the model. The rate falls from the end of the warmup on: in a small trial, a
+    # constant rate undid what the fall of the rate had brought in the part before.
+    vocabulary=(--vocab "$model/vocab.txt") rate=1.5e-3
     flags+=(--weights "$model")
 fi
 case $language in
@@ -46,7 +46,7 @@ elmo() { "$python" -m elmo "$@"; }
 [ -d "$out/corpus" ] || elmo prepare "$text/$language"-*.txt* --valid "$text"/valid.txt* --out "$out/corpus" \
     "${words[@]}" --sentences split "${vocabulary[@]}" --shard-words 1000000000
 "$python" "$here/base_model.py" train --data "$out/corpus" --out "$out/run" --stage decay \
-    --steps "$steps" --decay-steps "$decay" --learning-rate $rate --seed "${SEED:-1}" "${flags[@]}"
+    --steps "$steps" --learning-rate $rate --seed "${SEED:-1}" "${flags[@]}"
 [ -f "$out/parts/checksums.json" ] || "$python" "$here/base_model.py" split --model "$out/run" --out "$out/parts"
 [ -d "$out/model" ] || "$python" "$here/base_model.py" join --parts "$out/parts" --out "$out/model"
 

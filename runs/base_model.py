@@ -58,15 +58,18 @@ def train(args: argparse.Namespace) -> None:
     Args:
         args: Command-line options.
     """
+    warmup_steps = LATER_WARMUP if args.weights else FIRST_WARMUP
     is_decay = args.stage == "decay"
     if is_decay != (args.steps is not None):
         raise SystemExit("--steps is required for the decay, and only for the decay.")
+    if is_decay and args.decay_steps is None:
+        args.decay_steps = args.steps - warmup_steps
     stream = StreamConfig(batch_size=args.batch_size, unroll=20, reset=1.0)
     loss = LossConfig(softmax="sampled", n_samples=args.n_samples)
     optimizer = OptimizerConfig(
         optimizer=args.optimizer,
         learning_rate=args.learning_rate,
-        warmup_steps=LATER_WARMUP if args.weights else FIRST_WARMUP,
+        warmup_steps=warmup_steps,
         schedule="wsd" if is_decay else "constant",
         decay_steps=args.decay_steps if is_decay else None,
         weight_decay=0.01,
@@ -189,7 +192,11 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--weights", help="Model folder to start from.")
     command.add_argument("--minutes", type=float, help="Time limit.")
     command.add_argument("--steps", type=int, help="Number of steps of the stage decay.")
-    command.add_argument("--decay-steps", type=int, help="How many of these have a falling rate.")
+    command.add_argument(
+        "--decay-steps",
+        type=int,
+        help="How many of these have a falling rate. Default: all after the warmup.",
+    )
     command.add_argument("--optimizer", choices=["adamw", "muon"], default="muon")
     command.add_argument("--learning-rate", type=float, default=2.1e-3)
     command.add_argument("--seed", type=int, default=1)

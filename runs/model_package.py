@@ -25,7 +25,7 @@ from elmo.files import atomic_folder
 from elmo.formats import bundled, model_folder
 from elmo.formats.attribution import LANGUAGE, LICENSE, card_attribution
 from elmo.formats.load import read
-from elmo.formats.model_packages import GROUP
+from elmo.formats.model_packages import GROUP, distribution_name
 from elmo.formats.published_models import MODELS
 
 MAX_WHEEL_BYTES = 100 * 10**6
@@ -84,15 +84,6 @@ ignore-vcs = true
 [tool.hatch.build.targets.wheel]
 packages = ["src/{module}"]
 """
-
-
-def distribution_name(name: str) -> str:
-    """Return the name of the distribution of a model.
-
-    Args:
-        name: Name of the model.
-    """
-    return f"elmo-torch-{name}"
 
 
 def check_names(name: str, folder: Path) -> None:

@@ -6,12 +6,12 @@ from zipfile import ZipFile
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
-from model_package import MAX_WHEEL_BYTES, distribution_name
+from model_package import MAX_WHEEL_BYTES
 
 from elmo.config import EvaluateConfig
 from elmo.evaluate.evaluate_model import evaluate
 from elmo.formats.attribution import LANGUAGE, LICENSE, card_attribution
-from elmo.formats.model_packages import PROJECT_MODELS, installed_folder
+from elmo.formats.model_packages import PROJECT_MODELS, distribution_name, installed_folder
 
 REPOSITORY = Path(__file__).parents[1]
 MODELS = REPOSITORY / "models"

@@ -37,24 +37,27 @@ def package_command(name: str, folder: str) -> str:
         name: Name of the package, which is used if there is no clone with its folder.
         folder: Folder of the package in a clone.
     """
-    clones, installer = [_CLONE], ""
+    clone: Path | None = _CLONE
     try:
         package = distribution(NAME)
     except PackageNotFoundError:
-        pass
+        installer = ""
     else:
         installer = _installer(package)
-        clones.append(_origin_folder(json.loads(package.read_text("direct_url.json") or "{}")))
-    sources = [clone / folder for clone in clones if (clone / folder / "pyproject.toml").is_file()]
-    return f"{_pip(installer)} '{sources[0]}'" if sources else f"{_pip(installer)} {name}"
+        clone = _clone_of(json.loads(package.read_text("direct_url.json") or "{}"))
+    if clone is not None and (clone / folder / "pyproject.toml").is_file():
+        return f"{_pip(installer)} '{clone / folder}'"
+    return f"{_pip(installer)} {name}"
 
 
 def _installer(package: Distribution) -> str:
     return (package.read_text("INSTALLER") or "").strip()
 
 
-def _origin_folder(origin: dict[str, Any]) -> Path:
-    return Path(unquote(urlsplit(str(origin.get("url", ""))).path))
+def _clone_of(origin: dict[str, Any]) -> Path | None:
+    """Return the clone that a package was installed from; None if it was not, or is gone."""
+    folder = Path(unquote(urlsplit(str(origin.get("url", ""))).path))
+    return folder if "dir_info" in origin and (folder / "pyproject.toml").is_file() else None
 
 
 def _target(package: Distribution, installer: str, extra: str) -> str:
@@ -68,10 +71,10 @@ def _target(package: Distribution, installer: str, extra: str) -> str:
         vcs = origin["vcs_info"]
         revision = f"@{vcs['requested_revision']}" if vcs.get("requested_revision") else ""
         return f"'{NAME}[{extra}] @ {vcs['vcs']}+{url}{revision}'"
-    folder = _origin_folder(origin)
-    if "dir_info" in origin and (folder / "pyproject.toml").is_file():
+    clone = _clone_of(origin)
+    if clone is not None:
         editable = "-e " if origin["dir_info"].get("editable") else ""
-        return f"{editable}'{folder}[{extra}]'"
+        return f"{editable}'{clone}[{extra}]'"
     # The wheel or the folder may be gone; the packages of the extra are enough.
     return " ".join(map(_quoted, requirements(package.requires or [], extra)))
 

@@ -47,3 +47,17 @@ def test_train_requires_steps_for_the_decay_only(script, tmp_path):
 def test_default_dimensions_are_supported_by_the_native_kernels():
     args = base_model.parser().parse_args(["train", "--data", "corpus", "--out", "run"])
     assert has_native_widths((args.cell_dim, args.projection_dim))
+
+
+@pytest.mark.parametrize(("option", "decay_steps"), [((), 300), (("--decay-steps", "100"), 100)])
+def test_rate_of_a_later_part_falls_from_the_end_of_the_warmup_by_default(
+    monkeypatch, option, decay_steps
+):
+    configs = []
+    monkeypatch.setattr(base_model, "finetune", configs.append)
+    files = ["--data", "corpus", "--out", "run", "--weights", "model"]
+    command = ["train", *files, "--stage", "decay", "--steps", "500", *option]
+    base_model.train(base_model.parser().parse_args(command))
+    optimizer = configs[0].optimizer
+    assert (optimizer.schedule, optimizer.decay_steps) == ("wsd", decay_steps)
+    assert optimizer.warmup_steps == 200

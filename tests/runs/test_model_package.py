@@ -7,11 +7,10 @@ from importlib.metadata import distribution
 import pytest
 from conftest import TINY, random_model
 from hatchling.builders.wheel import WheelBuilder
-from model_package import distribution_name
 
 from elmo.embed.embedder import ELMo
 from elmo.formats import model_folder
-from elmo.formats.model_packages import missing_package_message, package_names
+from elmo.formats.model_packages import package_names
 
 CARD = "---\nlanguage: en\nlicense: cc-by-sa-4.0\n---\n\n# tiny-en\n"
 
@@ -51,10 +50,6 @@ def test_installed_package_is_found_by_name(tmp_path, site, model, write, name):
     assert "License-Expression: CC-BY-SA-4.0\n" in metadata
     assert "# tiny-en" in metadata
     assert not list(site.rglob("checkpoint.pt"))
-
-
-def test_install_command_of_a_project_model_has_the_name_of_its_package():
-    assert f" {distribution_name('tiny-en')} " in missing_package_message("tiny-en")
 
 
 def test_package_of_the_same_name_is_replaced(model, write):

@@ -13,7 +13,7 @@ from elmo.formats import bundled
 from elmo.formats.published_models import MODELS
 from elmo.installation import package_command
 
-# Names of the models of this project in packages of their own, which are called elmo-torch-NAME.
+# Names of the models of this project in packages of their own.
 PROJECT_MODELS = ("base-en",)
 GROUP = "elmo_models"
 CONFIG = "config.json"
@@ -24,6 +24,11 @@ def package_names() -> list[str]:
     return sorted({point.name for point in _entry_points()})
 
 
+def distribution_name(name: str) -> str:
+    """Return the name under which the package of a model of this project is installed."""
+    return f"elmo-torch-{name}"
+
+
 def missing_models() -> list[str]:
     """Return the names of the models of this project whose packages are not installed."""
     installed = package_names()
@@ -32,7 +37,7 @@ def missing_models() -> list[str]:
 
 def missing_package_message(name: str) -> str:
     """Return the message, with the install command, for a name of `missing_models`."""
-    command = package_command(f"elmo-torch-{name}", f"models/{name}")
+    command = package_command(distribution_name(name), f"models/{name}")
     return (
         f"{name} is in a package that is not installed. Run: {command} (in a clone of elmo-torch: "
         "make models)"
